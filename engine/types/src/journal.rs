@@ -1,0 +1,223 @@
+//! What no record holds: phase bounds on both clocks, counters, jumps. Written to `agentx_journal.jsonl` as it happens,
+//! so that a result can be rebuilt and audited from its files.
+
+use serde::{Deserialize, Serialize};
+
+use crate::dispatch::Phase;
+use crate::units::{Nanos, ReplayTime};
+
+/// Counters of `replay.md` §13.2; profiling phase only.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BranchStats {
+    /// Helper streams spawned, or seeded live from a snapshot.
+    pub children_spawned: i64,
+    /// Final turn returned without error.
+    pub children_completed: i64,
+    /// Final turn returned an error.
+    pub children_errored: i64,
+    /// Ended early: overflow, cut off or refused at the stop.
+    pub children_truncated: i64,
+    /// First turn timed at an offset above 0 from a live spawn.
+    pub children_delayed: i64,
+    /// A parent reached a shut gate.
+    pub parents_suspended: i64,
+    /// Its gated turn was released.
+    pub parents_resumed: i64,
+    /// Fail-fast: parents ended because a helper failed.
+    pub parents_failed_due_to_child_error: i64,
+    /// Joins released after the stop, so not sent.
+    pub joins_suppressed: i64,
+}
+
+/// Counters of one phase (`replay.md` §13.3): wire requests, helpers included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PhaseCounters {
+    /// Dispatched.
+    pub sent: u64,
+    /// Returned, errors and overflows included; cancelled ones not.
+    pub completed: u64,
+    /// Cancelled by us.
+    pub cancelled: u64,
+    /// Returned with an error that is no context overflow.
+    pub errors: u64,
+    /// Returned as a context overflow.
+    pub overflows: u64,
+    /// On the wire now.
+    pub in_flight: u64,
+    /// Plays started (roots).
+    pub plays_started: u64,
+    /// Plays drained.
+    pub plays_finished: u64,
+}
+
+/// What the idle guards did in a phase (`replay.md` §8).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct IdleStats {
+    /// Jumps of the system guard.
+    pub system_jumps: u64,
+    /// Seconds they skipped.
+    pub system_skipped_seconds: f64,
+    /// Jumps of the per-trace guard.
+    pub trace_jumps: u64,
+    /// Seconds they skipped.
+    pub trace_skipped_seconds: f64,
+}
+
+/// Why a phase stopped sending.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum StopReason {
+    /// Nothing was left to send (warm-up: every primer returned).
+    Finished,
+    /// The configured duration passed.
+    Duration,
+    /// The request count was reached.
+    RequestCount,
+    /// The session budget was used up.
+    SessionCount,
+    /// Ctrl+C or SIGTERM.
+    Cancelled,
+    /// The failed-request threshold was exceeded.
+    FailedRequests,
+    /// A root's warm-up request failed.
+    WarmupFailure,
+    /// The warm-up's grace period or drain limit passed.
+    WarmupTimeout,
+    /// A part of the program failed.
+    InternalError,
+}
+
+/// A finished phase.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PhaseSummary {
+    /// Which.
+    pub phase: Phase,
+    /// Start and end on the run's clock; the end is the instant its drain ended.
+    pub start: Nanos,
+    /// See `start`.
+    pub end: Nanos,
+    /// Start and end as Unix epoch nanoseconds.
+    pub start_wall_ns: i64,
+    /// See `start_wall_ns`.
+    pub end_wall_ns: i64,
+    /// Replay time at the end (equal to `end` plus what was skipped).
+    pub end_replay: ReplayTime,
+    /// The configured duration, seconds.
+    pub duration_seconds: Option<f64>,
+    /// Why it stopped sending.
+    pub stop: StopReason,
+    /// The grace period passed with requests in flight.
+    pub grace_timeout: bool,
+    /// Counters at the end.
+    pub counters: PhaseCounters,
+    /// `branch_stats` (profiling).
+    pub branch_stats: BranchStats,
+    /// Idle guards.
+    pub idle: IdleStats,
+    /// Most trees live at one instant.
+    pub peak_open_trees: u64,
+    /// Trees still open at the end.
+    pub still_open_trees: u64,
+}
+
+/// What was loaded.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CorpusFacts {
+    /// Path or repository.
+    pub source: String,
+    /// Revision of a hub corpus.
+    pub revision: Option<String>,
+    /// Digest of the corpus' bytes.
+    pub sha256: String,
+    /// Templates loaded.
+    pub traces_loaded: u64,
+    /// Traces read and not loaded, all reasons.
+    pub traces_dropped: u64,
+    /// Of these: peak above `corpus.max_context_tokens`.
+    pub traces_dropped_by_context: u64,
+}
+
+/// The first line of the journal.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunHeader {
+    /// 12 hex digits; fresh for each run.
+    pub benchmark_id: String,
+    /// `agentx` version.
+    pub version: String,
+    /// Seed of the run.
+    pub seed: u64,
+    /// Lanes built.
+    pub lanes: u64,
+    /// Lanes asked for.
+    pub concurrency: u64,
+    /// Unix epoch nanoseconds of the clock's zero.
+    pub wall_origin_ns: i64,
+    /// In virtual time.
+    pub simulated: bool,
+    /// What was loaded.
+    pub corpus: CorpusFacts,
+}
+
+/// What the client knows of itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ClientStats {
+    /// Connections opened.
+    pub connections_opened: u64,
+    /// Requests sent again on a fresh connection.
+    pub connection_retries: u64,
+    /// Request bytes sent.
+    pub bytes_sent: u64,
+    /// Response bytes received.
+    pub bytes_received: u64,
+}
+
+/// The last line of the journal.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunEnd {
+    /// Why the run ended.
+    pub stop: StopReason,
+    /// The run was cut short: Ctrl+C, threshold, warm-up failure.
+    pub was_cancelled: bool,
+    /// What went wrong, for people.
+    pub errors: Vec<String>,
+    /// The client's own figures.
+    pub client: ClientStats,
+}
+
+/// A line of `agentx_journal.jsonl`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "line", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum JournalLine {
+    /// First line.
+    Run(RunHeader),
+    /// A phase began.
+    PhaseStarted {
+        /// Which.
+        phase: Phase,
+        /// When, on the run's clock.
+        at: Nanos,
+        /// When, as Unix epoch nanoseconds.
+        wall_ns: i64,
+    },
+    /// Once a second.
+    Tick {
+        /// Which phase.
+        phase: Phase,
+        /// When, on the run's clock.
+        at: Nanos,
+        /// Replay time.
+        replay: ReplayTime,
+        /// Counters.
+        counters: PhaseCounters,
+        /// `branch_stats` so far.
+        branch_stats: BranchStats,
+        /// Idle guards so far.
+        idle: IdleStats,
+    },
+    /// A phase ended.
+    PhaseEnded(PhaseSummary),
+    /// Last line.
+    RunEnded(RunEnd),
+}
