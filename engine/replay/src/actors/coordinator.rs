@@ -1,0 +1,286 @@
+//! The coordinator: carries out what its state machine decides.
+
+use std::sync::Arc;
+
+use actix::{Actor, Addr, AsyncContext, Context, Handler, Message};
+use agentx_corpus::SessionTemplate;
+use agentx_types::{IdleStats, LaneIndex, RecordSink, StopReason, TemplateIndex};
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::dispatcher::{CancelAll, Dispatcher};
+use super::idle_clock::{ClockCommand, IdleClock, PlacedStep};
+use super::lane::{Lane, LaneOrder, OpenPlay, PlayGranted, Run};
+use super::session_tree::Refused;
+use super::stream::SendTurn;
+use super::time_source::TimeSource;
+use crate::core::clock::Deadline;
+use crate::core::coordinator::{CoordinatorState, Effect, LaneCommand, Loudness, PlayGrant};
+use crate::core::step::Moment;
+use crate::core::stream::{Go, RequestShop};
+use crate::snapshot::Snapshot;
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Finished {
+    pub(crate) stop: StopReason,
+    pub(crate) was_cancelled: bool,
+    pub(crate) errors: Vec<String>,
+}
+
+/// What the coordinator is made of.
+pub(crate) struct CoordinatorSetup {
+    pub(crate) state: CoordinatorState,
+    pub(crate) time: TimeSource,
+    pub(crate) clock: Addr<IdleClock>,
+    pub(crate) dispatchers: Vec<Addr<Dispatcher>>,
+    pub(crate) shop: Arc<RequestShop>,
+    pub(crate) sink: Arc<dyn RecordSink>,
+    pub(crate) templates: Arc<Vec<Arc<SessionTemplate>>>,
+    pub(crate) fail_fast: bool,
+    pub(crate) finished: UnboundedSender<Finished>,
+}
+
+/// The actor.
+pub(crate) struct Coordinator {
+    setup: CoordinatorSetup,
+    lanes: Vec<Addr<Lane>>,
+    grants: Vec<(LaneIndex, PlayGrant)>,
+    /// Replay time ahead of real time, as of the last step.
+    now: Moment,
+    defects: u32,
+}
+
+impl Coordinator {
+    pub(crate) fn new(setup: CoordinatorSetup) -> Self {
+        Self { setup, lanes: Vec::new(), grants: Vec::new(), now: Moment::default(), defects: 0 }
+    }
+
+    fn moment(&self) -> Moment {
+        Moment::new(self.setup.time.now(), self.now.skipped())
+    }
+
+    fn carry_out(&mut self, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::ClockBegin { at, guards, answers } => {
+                    let at = Moment::new(at, self.now.skipped());
+                    self.setup.clock.do_send(ClockCommand::Begin { at, guards, answers });
+                }
+                Effect::ClockExpect(answers) => self.setup.clock.do_send(ClockCommand::Expect(answers)),
+                Effect::ClockStop(answers) => self.setup.clock.do_send(ClockCommand::Stop(answers)),
+                Effect::SetDeadline(deadline, at) => self.setup.clock.do_send(ClockCommand::Set(deadline, at)),
+                Effect::ClearDeadline(deadline) => self.setup.clock.do_send(ClockCommand::Clear(deadline)),
+                Effect::Lanes(command) => self.command(command),
+                Effect::CancelAll => {
+                    for dispatcher in &self.setup.dispatchers {
+                        dispatcher.do_send(CancelAll);
+                    }
+                }
+                Effect::Log(Loudness::Info, text) => tracing::info!("{text}"),
+                Effect::Log(Loudness::Warn, text) => tracing::warn!("{text}"),
+                Effect::Log(Loudness::Error, text) => tracing::error!("{text}"),
+                Effect::Journal(line) => self.setup.sink.journal(line),
+                // Through the clock, so that the log has one order.
+                Effect::Event(lane, kind) => self.setup.clock.do_send(ClockCommand::Log(kind, lane)),
+                Effect::Finish { stop, was_cancelled, errors } => {
+                    drop(self.setup.finished.send(Finished { stop, was_cancelled, errors }));
+                }
+            }
+        }
+    }
+
+    fn command(&mut self, command: LaneCommand) {
+        match command {
+            LaneCommand::Primers(openings, at) => {
+                for (lane, openings) in self.lanes.iter().zip(openings) {
+                    lane.do_send(LaneOrder::Primers(openings, at));
+                }
+            }
+            LaneCommand::Profiling(snapshots, origins, at) => {
+                let mut grants = std::mem::take(&mut self.grants);
+                for (index, ((lane, snapshot), origin)) in self.lanes.iter().zip(snapshots).zip(origins).enumerate() {
+                    let position = grants.iter().position(|(lane, _)| lane.index() == index);
+                    let grant = position.map(|position| grants.remove(position).1);
+                    lane.do_send(LaneOrder::Profiling(grant, snapshot, origin, at));
+                }
+            }
+            LaneCommand::Pressure(quota, at) => self.all_lanes(|| LaneOrder::Pressure(quota, at)),
+            LaneCommand::Cut(at) => self.all_lanes(|| LaneOrder::Cut(at)),
+            LaneCommand::Handoff => self.all_lanes(|| LaneOrder::Handoff),
+            LaneCommand::Stop(at) => self.all_lanes(|| LaneOrder::Stop(at)),
+            LaneCommand::Explain => self.all_lanes(|| LaneOrder::Explain),
+        }
+    }
+
+    fn all_lanes(&self, order: impl Fn() -> LaneOrder) {
+        for lane in &self.lanes {
+            lane.do_send(order());
+        }
+    }
+}
+
+impl Actor for Coordinator {
+    type Context = Context<Self>;
+}
+
+/// Open the lanes and begin.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Start;
+
+/// Steps were applied: count them, let their dispatches go.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Applied {
+    pub(crate) placed: Vec<PlacedStep>,
+    pub(crate) issued: Moment,
+    pub(crate) quiet: Option<Moment>,
+    pub(crate) idle: IdleStats,
+}
+
+/// A deadline passed.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Passed(pub(crate) Deadline, pub(crate) Moment);
+
+/// A lane wants its next play.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct NextPlay {
+    pub(crate) lane: LaneIndex,
+}
+
+/// What is live on a lane after a pressure warm-up.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct HandoffReport {
+    pub(crate) lane: LaneIndex,
+    pub(crate) live: Option<(TemplateIndex, Snapshot)>,
+}
+
+/// Ctrl+C or SIGTERM.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Interrupted;
+
+/// A part of the program failed.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Defect(pub(crate) String);
+
+impl Handler<Start> for Coordinator {
+    type Result = ();
+
+    fn handle(&mut self, _: Start, ctx: &mut Self::Context) {
+        let run = Run {
+            coordinator: ctx.address(),
+            clock: self.setup.clock.clone(),
+            dispatchers: std::rc::Rc::new(self.setup.dispatchers.clone()),
+            shop: self.setup.shop.clone(),
+            sink: self.setup.sink.clone(),
+            templates: self.setup.templates.clone(),
+            stream_ordinals: std::rc::Rc::default(),
+            fail_fast: self.setup.fail_fast,
+        };
+        for (index, (grant, snapshot)) in self.setup.state.open_lanes().into_iter().enumerate() {
+            let lane = Lane::new(LaneIndex::from(index), run.clone(), &grant, snapshot.clone()).start();
+            lane.do_send(OpenPlay { grant, snapshot });
+            self.lanes.push(lane);
+        }
+        self.now = Moment::new(self.setup.time.now(), self.now.skipped());
+        let effects = self.setup.state.start(self.now);
+        self.carry_out(effects);
+    }
+}
+
+impl Handler<Applied> for Coordinator {
+    type Result = ();
+
+    fn handle(&mut self, applied: Applied, _: &mut Self::Context) {
+        let Applied { placed, issued, quiet, idle } = applied;
+        self.now = quiet.unwrap_or(issued);
+        let phase_skipped = agentx_types::Nanos::from_seconds(idle.system_skipped_seconds);
+        for placed in placed {
+            let effects = self.setup.state.on_step(&placed.step, idle, issued);
+            self.carry_out(effects);
+            for (dispatch, stream) in placed.step.dispatches.iter().zip(&placed.streams) {
+                let mut effects = Vec::new();
+                let numbered = self.setup.state.number(issued, &mut effects);
+                if numbered.refused {
+                    if let Some(tree) = &placed.tree {
+                        let (conversation, turn) = (dispatch.conversation, dispatch.turn);
+                        tree.do_send(Refused { conversation, turn, now: issued });
+                    }
+                } else {
+                    stream.do_send(SendTurn(Go {
+                        key: numbered.key,
+                        session_num: numbered.session_num,
+                        phase: numbered.phase,
+                        turn: dispatch.turn,
+                        due: dispatch.due,
+                        issued,
+                        phase_skipped,
+                        one_token: dispatch.one_token,
+                    }));
+                }
+                self.carry_out(effects);
+            }
+        }
+        if let Some(quiet) = quiet {
+            let now = Moment::new(self.setup.time.now(), quiet.skipped());
+            let effects = self.setup.state.on_quiet(now);
+            self.carry_out(effects);
+        }
+    }
+}
+
+impl Handler<Passed> for Coordinator {
+    type Result = ();
+
+    fn handle(&mut self, Passed(deadline, now): Passed, _: &mut Self::Context) {
+        self.now = now;
+        let effects = self.setup.state.on_deadline(deadline, now);
+        self.carry_out(effects);
+    }
+}
+
+impl Handler<NextPlay> for Coordinator {
+    type Result = ();
+
+    fn handle(&mut self, NextPlay { lane }: NextPlay, _: &mut Self::Context) {
+        let grant = self.setup.state.next_play(lane);
+        self.lanes[lane.index()].do_send(PlayGranted(grant));
+    }
+}
+
+impl Handler<HandoffReport> for Coordinator {
+    type Result = ();
+
+    fn handle(&mut self, report: HandoffReport, _: &mut Self::Context) {
+        let now = self.moment();
+        let (effects, grants) = self.setup.state.on_handoff(report.lane, report.live, now);
+        self.grants = grants;
+        self.carry_out(effects);
+    }
+}
+
+impl Handler<Interrupted> for Coordinator {
+    type Result = ();
+
+    fn handle(&mut self, _: Interrupted, _: &mut Self::Context) {
+        let now = self.moment();
+        let effects = self.setup.state.on_signal(now);
+        self.carry_out(effects);
+    }
+}
+
+impl Handler<Defect> for Coordinator {
+    type Result = ();
+
+    fn handle(&mut self, Defect(what): Defect, _: &mut Self::Context) {
+        self.defects += 1;
+        let now = self.moment();
+        let effects = self.setup.state.on_defect(what, now);
+        self.carry_out(effects);
+    }
+}
