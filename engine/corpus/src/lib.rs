@@ -4,6 +4,8 @@
 //! `text` turns their hash blocks into exactly as many tokens of text (§9–10).
 
 pub mod template;
+pub mod text;
+pub mod tokenizer;
 
 pub use template::{
     Branch, Child, ContextEdit, Conversation, ConversationKind, InputKind, Role, Run, Runs, Segment, SessionTemplate,
