@@ -272,7 +272,8 @@ impl Checker<'_> {
     fn keeps_prefix(&self, index: usize, conversation: &Conversation, turn: usize, keep: usize) -> bool {
         let prompt = |turn: usize| {
             let mut bytes = Vec::new();
-            while self.text.open(self.prompt_at(index, turn), None).read(&mut bytes, usize::MAX) {}
+            let mut reader = self.text.open(self.prompt_at(index, turn), None);
+            while reader.read(&mut bytes, usize::MAX) {}
             bytes
         };
         let (before, after) = (prompt(turn - 1), prompt(turn));
