@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use agentx_types::{BranchIndex, ConversationIndex, SourceRef, TurnIndex};
+use agentx_types::{BranchIndex, CacheCounts, ConversationIndex, SourceKind, SourceRef, TurnIndex};
+use smallvec::SmallVec;
 
 use crate::chains::Row;
 use crate::check::{self, Violation};
@@ -145,7 +146,6 @@ fn conversation(
     options: &CorpusOptions,
     notes: &mut Notes,
 ) -> Result<Conversation, CorpusError> {
-    use agentx_types::SourceKind;
     let output_cap = options.max_osl.filter(|_| stream.source != SourceKind::WekaSubagent);
     let previous = |turn: usize| turn.checked_sub(1).map(|turn| &stream.rows[turn]);
     let kinds: Vec<Option<InputKind>> = (0..stream.rows.len())
@@ -188,9 +188,9 @@ fn conversation(
             edit: context.edit,
             reset: context.reset,
             emitted: context.emitted,
-            cache: Default::default(),
-            spawns: Default::default(),
-            joins: Default::default(),
+            cache: CacheCounts::default(),
+            spawns: SmallVec::new(),
+            joins: SmallVec::new(),
             after: Vec::new(),
         }
     });

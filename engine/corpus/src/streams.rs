@@ -100,7 +100,7 @@ pub(crate) fn take_apart<'a>(trace: &'a Trace, knobs: &WekaKnobs) -> Result<Part
         prefix_tokens: trace.prefix_tokens,
         block_size: trace.block_size,
     };
-    let mut streams = lineage.streams(&normals, split).into_iter();
+    let mut streams = lineage.streams(&normals, &split).into_iter();
     let root = streams.next().unwrap_or_else(|| lineage.empty());
 
     let mut parts =
@@ -128,7 +128,7 @@ pub(crate) fn take_apart<'a>(trace: &'a Trace, knobs: &WekaKnobs) -> Result<Part
             prefix_tokens: entry.prefix_tokens,
             block_size: trace.block_size,
         };
-        let streams = lineage.streams(&rows, split);
+        let streams = lineage.streams(&rows, &split);
         parts.entries.push(RetainedEntry { agent_id: &entry.agent_id, t: entry.t, anchors, streams });
     }
     parts.flat = streams
@@ -198,7 +198,7 @@ impl Lineage {
     }
 
     /// The main stream, then the workers.
-    fn streams<'a>(&self, rows: &[Row<'a>], split: Split) -> Vec<Stream<'a>> {
+    fn streams<'a>(&self, rows: &[Row<'a>], split: &Split) -> Vec<Stream<'a>> {
         let main_ids: &[Run] = split.main_first_with_ids.map_or(&[], |row| &rows[row].request.ids);
         let preamble = split.preamble.and_then(|row| split.main.iter().position(|main| *main == row));
         let take = |own: &[usize]| own.iter().map(|row| rows[*row]).collect::<Vec<_>>();

@@ -175,13 +175,13 @@ impl Draft {
         Ok(())
     }
 
-    fn finish(mut self, context: &mut Context, nested: bool) -> Option<Entry> {
+    fn finish(self, context: &mut Context, nested: bool) -> Option<Entry> {
         let (accepted, expected): (&[&str], _) = if nested {
             (&["n", "s"], "`n` or `s` (a subagent cannot hold subagents)")
         } else {
             (&["n", "s", "subagent"], "`n`, `s` or `subagent`")
         };
-        let kind = context.one_of("type", self.kind.take(), accepted, expected);
+        let kind = context.one_of("type", self.kind.as_ref(), accepted, expected);
         let streamed = kind == "s";
         let table = match kind.as_str() {
             "n" | "s" => REQUEST_KEYS,
@@ -189,7 +189,8 @@ impl Draft {
             _ => return None,
         };
         for key in &self.keys {
-            if !table.contains(key) && !(streamed && *key == "ttft") {
+            let belongs = table.contains(key) || (streamed && *key == "ttft");
+            if !belongs {
                 context.unknown(key);
             }
         }
@@ -204,16 +205,16 @@ impl Draft {
         let spelling = |long: &'static str, short| if self.keys.contains(&long) { long } else { short };
         let (input_key, output_key) = (spelling("input_length", "in"), spelling("output_length", "out"));
         if streamed {
-            context.seconds("ttft", self.ttft);
+            context.seconds("ttft", self.ttft.as_ref());
         }
-        let model = context.text("model", self.model);
-        let stop = context.text_or_empty("stop", self.stop);
+        let model = context.text("model", self.model.as_ref());
+        let stop = context.text_or_empty("stop", self.stop.as_ref());
         let (ids, id_count) = self.hash_ids.unwrap_or_default();
         Request {
-            t: context.start("t", self.t),
+            t: context.start("t", self.t.as_ref()),
             model: context.model(model),
-            input: context.tokens(input_key, self.input),
-            output: context.tokens(output_key, self.output),
+            input: context.tokens(input_key, self.input.as_ref()),
+            output: context.tokens(output_key, self.output.as_ref()),
             ids,
             id_count,
             input_types: self.input_types.unwrap_or_default(),
@@ -223,16 +224,16 @@ impl Draft {
                 _ => Stop::Other,
             },
             api_time_null: self.api_time == Some(super::field::Scalar::Null),
-            api_time: context.seconds("api_time", self.api_time),
-            think_time: context.seconds("think_time", self.think_time),
+            api_time: context.seconds("api_time", self.api_time.as_ref()),
+            think_time: context.seconds("think_time", self.think_time.as_ref()),
         }
     }
 
     fn subagent(self, context: &mut Context) -> Subagent {
-        context.text("subagent_type", self.subagent_type);
-        context.text("status", self.status);
-        context.integer("total_tokens", self.total_tokens);
-        context.integer("tool_use_count", self.tool_use_count);
+        context.text("subagent_type", self.subagent_type.as_ref());
+        context.text("status", self.status.as_ref());
+        context.integer("total_tokens", self.total_tokens.as_ref());
+        context.integer("tool_use_count", self.tool_use_count.as_ref());
         for (key, expected) in [("models", Texts::EXPECTED), ("requests", Entries::EXPECTED)] {
             if !self.keys.contains(&key) {
                 context.missing(key, expected);
@@ -243,11 +244,11 @@ impl Draft {
             Entry::Subagent(_) => None,
         });
         Subagent {
-            t: context.start("t", self.t),
-            agent_id: context.text("agent_id", self.agent_id),
-            duration_ms: context.integer("duration_ms", self.duration_ms),
-            prefix_tokens: context.tokens_or_zero("tool_tokens", self.tool_tokens)
-                + context.tokens_or_zero("system_tokens", self.system_tokens),
+            t: context.start("t", self.t.as_ref()),
+            agent_id: context.text("agent_id", self.agent_id.as_ref()),
+            duration_ms: context.integer("duration_ms", self.duration_ms.as_ref()),
+            prefix_tokens: context.tokens_or_zero("tool_tokens", self.tool_tokens.as_ref())
+                + context.tokens_or_zero("system_tokens", self.system_tokens.as_ref()),
             requests: requests.collect(),
         }
     }

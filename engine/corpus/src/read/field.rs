@@ -150,11 +150,11 @@ impl Context {
     fn convert<T: Default>(
         &mut self,
         key: &'static str,
-        value: Scalar,
+        value: &Scalar,
         expected: &'static str,
         convert: impl FnOnce(&Scalar) -> Option<T>,
     ) -> T {
-        convert(&value).unwrap_or_else(|| {
+        convert(value).unwrap_or_else(|| {
             self.under_key(key, |context| context.wrong(expected, value.to_string()));
             T::default()
         })
@@ -163,23 +163,21 @@ impl Context {
     fn required<T: Default>(
         &mut self,
         key: &'static str,
-        slot: Slot,
+        slot: Option<&Scalar>,
         expected: &'static str,
         convert: impl FnOnce(&Scalar) -> Option<T>,
     ) -> T {
-        match slot {
-            Some(value) => self.convert(key, value, expected, convert),
-            None => {
-                self.missing(key, expected);
-                T::default()
-            }
+        if let Some(value) = slot {
+            return self.convert(key, value, expected, convert);
         }
+        self.missing(key, expected);
+        T::default()
     }
 
     fn nullable<T>(
         &mut self,
         key: &'static str,
-        slot: Slot,
+        slot: Option<&Scalar>,
         expected: &'static str,
         convert: impl FnOnce(&Scalar) -> Option<T>,
     ) -> Option<T> {
@@ -195,20 +193,20 @@ impl Context {
     }
 
     /// A required text.
-    pub(super) fn text(&mut self, key: &'static str, slot: Slot) -> String {
+    pub(super) fn text(&mut self, key: &'static str, slot: Option<&Scalar>) -> String {
         self.required(key, slot, "a string", as_text)
     }
 
     /// A text that may be left out.
-    pub(super) fn text_or_empty(&mut self, key: &'static str, slot: Slot) -> String {
-        self.text(key, slot.or(Some(Scalar::Text(String::new()))))
+    pub(super) fn text_or_empty(&mut self, key: &'static str, slot: Option<&Scalar>) -> String {
+        self.text(key, slot.or(Some(&Scalar::Text(String::new()))))
     }
 
     /// A required text out of a few.
     pub(super) fn one_of(
         &mut self,
         key: &'static str,
-        slot: Slot,
+        slot: Option<&Scalar>,
         accepted: &[&str],
         expected: &'static str,
     ) -> String {
@@ -216,24 +214,24 @@ impl Context {
     }
 
     /// A required number of tokens.
-    pub(super) fn tokens(&mut self, key: &'static str, slot: Slot) -> u64 {
-        self.required(key, slot, "an integer of at least 0", as_tokens)
+    pub(super) fn tokens(&mut self, key: &'static str, slot: Option<&Scalar>) -> u64 {
+        self.required(key, slot, "an integer from 0 to 4294967295", as_tokens)
     }
 
     /// A number of tokens that may be left out.
-    pub(super) fn tokens_or_zero(&mut self, key: &'static str, slot: Slot) -> u64 {
-        self.tokens(key, slot.or(Some(Scalar::Unsigned(0))))
+    pub(super) fn tokens_or_zero(&mut self, key: &'static str, slot: Option<&Scalar>) -> u64 {
+        self.tokens(key, slot.or(Some(&Scalar::Unsigned(0))))
     }
 
     /// A required number above 0.
-    pub(super) fn positive(&mut self, key: &'static str, slot: Slot) -> u32 {
-        self.required(key, slot, "an integer above 0", |value| {
+    pub(super) fn positive(&mut self, key: &'static str, slot: Option<&Scalar>) -> u32 {
+        self.required(key, slot, "an integer from 1 to 4294967295", |value| {
             value.as_unsigned().and_then(|value| u32::try_from(value).ok()).filter(|value| *value > 0)
         })
     }
 
     /// A required point in time, s.
-    pub(super) fn start(&mut self, key: &'static str, slot: Slot) -> f64 {
+    pub(super) fn start(&mut self, key: &'static str, slot: Option<&Scalar>) -> f64 {
         // Adding zero turns −0 into 0.
         self.required(key, slot, "a number of seconds of at least 0", |value| {
             as_seconds(value).filter(|time| *time >= 0.0).map(|time| time + 0.0)
@@ -241,12 +239,12 @@ impl Context {
     }
 
     /// A span that may be null or left out, s.
-    pub(super) fn seconds(&mut self, key: &'static str, slot: Slot) -> Option<f64> {
+    pub(super) fn seconds(&mut self, key: &'static str, slot: Option<&Scalar>) -> Option<f64> {
         self.nullable(key, slot, "a number of seconds or null", as_seconds)
     }
 
     /// An integer that may be null or left out.
-    pub(super) fn integer(&mut self, key: &'static str, slot: Slot) -> Option<i64> {
+    pub(super) fn integer(&mut self, key: &'static str, slot: Option<&Scalar>) -> Option<i64> {
         self.nullable(key, slot, "an integer or null", Scalar::as_integer)
     }
 }

@@ -57,9 +57,9 @@ impl<'de, S: Shape> DeserializeSeed<'de> for Shaped<'_, S> {
 }
 
 impl<S: Shape> Shaped<'_, S> {
-    fn refuse<E>(self, found: &Scalar) -> Result<Option<S::Value>, E> {
+    fn refuse(self, found: &Scalar) -> Option<S::Value> {
         self.context.wrong(S::EXPECTED, found.to_string());
-        Ok(None)
+        None
     }
 }
 
@@ -71,27 +71,28 @@ impl<'de, S: Shape> Visitor<'de> for Shaped<'_, S> {
     }
 
     fn visit_unit<E>(self) -> Result<Self::Value, E> {
-        if self.shape.null_is_absent() { Ok(None) } else { self.refuse(&Scalar::Null) }
+        let found = &Scalar::Null;
+        Ok(if self.shape.null_is_absent() { None } else { self.refuse(found) })
     }
 
     fn visit_bool<E>(self, value: bool) -> Result<Self::Value, E> {
-        self.refuse(&Scalar::Bool(value))
+        Ok(self.refuse(&Scalar::Bool(value)))
     }
 
     fn visit_u64<E>(self, value: u64) -> Result<Self::Value, E> {
-        self.refuse(&Scalar::Unsigned(value))
+        Ok(self.refuse(&Scalar::Unsigned(value)))
     }
 
     fn visit_i64<E>(self, value: i64) -> Result<Self::Value, E> {
-        self.refuse(&Scalar::Negative(value))
+        Ok(self.refuse(&Scalar::Negative(value)))
     }
 
     fn visit_f64<E>(self, value: f64) -> Result<Self::Value, E> {
-        self.refuse(&Scalar::Float(value))
+        Ok(self.refuse(&Scalar::Float(value)))
     }
 
     fn visit_str<E>(self, value: &str) -> Result<Self::Value, E> {
-        self.refuse(&Scalar::Text(value.to_owned()))
+        Ok(self.refuse(&Scalar::Text(value.to_owned())))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Self::Value, A::Error> {

@@ -189,12 +189,12 @@ impl Draft {
                 context.missing(key, expected);
             }
         }
-        context.one_of("hash_id_scope", self.scope, &["local"], "`local`");
+        context.one_of("hash_id_scope", self.scope.as_ref(), &["local"], "`local`");
         Trace {
-            id: context.text("id", self.id).into(),
-            block_size: context.positive("block_size", self.block_size),
-            prefix_tokens: context.tokens_or_zero("tool_tokens", self.tool_tokens)
-                + context.tokens_or_zero("system_tokens", self.system_tokens),
+            id: context.text("id", self.id.as_ref()).into(),
+            block_size: context.positive("block_size", self.block_size.as_ref()),
+            prefix_tokens: context.tokens_or_zero("tool_tokens", self.tool_tokens.as_ref())
+                + context.tokens_or_zero("system_tokens", self.system_tokens.as_ref()),
             entries: self.entries,
         }
     }
