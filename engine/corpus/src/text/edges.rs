@@ -1,0 +1,190 @@
+//! Proof by trying that pieces add up: whatever stands next to whatever, the ids are those of the parts.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rayon::prelude::*;
+
+use super::measure::{ANCHOR, Meter, Origin, Unit};
+use super::mix::Draws;
+
+/// Pairs per encoded text.
+const PAIRS_PER_TEXT: usize = 64;
+/// Random orders of all pieces, and pieces per text in them.
+const ORDERS: usize = 4;
+const PIECES_PER_TEXT: usize = 4_000;
+
+/// What the checks found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct EdgeCounts {
+    pub(super) pairs: usize,
+    pub(super) bad_pairs: usize,
+}
+
+/// Drops units that begin with a character that some vocabulary entry has behind a newline, and units that hold an
+/// added token.
+pub(super) fn drop_by_vocabulary(meter: &Meter<'_>, units: &mut Vec<Unit>) {
+    let mut behind_newline = [false; 128];
+    meter.tokenizer().for_each_entry(|_, entry| {
+        let bytes = entry.as_bytes();
+        for pair in bytes.windows(2) {
+            if pair[0] == b'\n' && pair[1].is_ascii_graphic() {
+                behind_newline[pair[1] as usize] = true;
+            }
+        }
+    });
+    let added: Vec<&str> =
+        meter.tokenizer().added_tokens().iter().map(String::as_str).filter(|token| !token.trim().is_empty()).collect();
+    let is_safe = |unit: &Unit| {
+        let first = unit.text.as_bytes()[0];
+        !behind_newline.get(first as usize).copied().unwrap_or(true)
+            && !added.iter().any(|token| unit.text.contains(token))
+    };
+    drop_units(units, |unit| !is_safe(unit));
+}
+
+/// Every kind of end against every kind of start. Kinds whose pairs fail are dropped with all their units.
+pub(super) fn drop_by_pairs(meter: &Meter<'_>, units: &mut Vec<Unit>) -> EdgeCounts {
+    let mut counts = EdgeCounts::default();
+    for (end_length, start_length) in [(3, 1), (2, 2)] {
+        let ends = representatives(units, |text| end_of(text, end_length));
+        let starts = representatives(units, |text| start_of(text, start_length));
+        let pairs: Vec<(usize, usize)> =
+            ends.values().flat_map(|&end| starts.values().map(move |&start| (end, start))).collect();
+        let bad: Vec<(usize, usize)> = pairs
+            .par_chunks(PAIRS_PER_TEXT)
+            .flat_map_iter(|chunk| {
+                let sequence: Vec<usize> = chunk.iter().flat_map(|&(end, start)| [end, start]).collect();
+                let suspects = if adds_up(meter, units, &sequence) { &[][..] } else { chunk };
+                suspects.iter().copied().filter(|&(end, start)| !adds_up(meter, units, &[end, start]))
+            })
+            .collect();
+        counts.pairs += pairs.len();
+        counts.bad_pairs += bad.len();
+        let guilty = fewest_kinds(units, bad, end_length, start_length);
+        if !guilty.is_empty() {
+            drop_units(units, |unit| {
+                guilty.contains(&Kind::End(end_of(&unit.text, end_length)))
+                    || guilty.contains(&Kind::Start(start_of(&unit.text, start_length)))
+            });
+        }
+    }
+    counts
+}
+
+/// All units in random orders; where a text does not add up, the pairs that spoil it are found by halving and dropped.
+/// Returns the number of seams tried.
+pub(super) fn drop_by_orders(meter: &Meter<'_>, units: &mut Vec<Unit>, key: u64) -> usize {
+    let mut draws = Draws::new(key);
+    let mut seams = 0;
+    for _ in 0..ORDERS {
+        let mut order: Vec<usize> = (0..units.len()).collect();
+        for index in (1..order.len()).rev() {
+            order.swap(index, draws.below(index + 1));
+        }
+        seams += order.len();
+        let bad: BTreeSet<usize> =
+            order.par_chunks(PIECES_PER_TEXT).flat_map_iter(|sequence| spoilers(meter, units, sequence)).collect();
+        if !bad.is_empty() {
+            let texts: BTreeSet<String> = bad.iter().map(|&index| units[index].text.clone()).collect();
+            drop_units(units, |unit| texts.contains(&unit.text));
+        }
+    }
+    seams
+}
+
+/// The units of `sequence` that do not add up with a neighbour.
+fn spoilers(meter: &Meter<'_>, units: &[Unit], sequence: &[usize]) -> Vec<usize> {
+    if adds_up(meter, units, sequence) {
+        return Vec::new();
+    }
+    if sequence.len() <= 2 {
+        return sequence.to_vec();
+    }
+    let middle = sequence.len() / 2;
+    let mut found = spoilers(meter, units, &sequence[..middle]);
+    found.extend(spoilers(meter, units, &sequence[middle..]));
+    found.extend(spoilers(meter, units, &sequence[middle - 1..=middle]));
+    found
+}
+
+/// Whether the ids of the units in a row, behind a line, are the ids of each.
+fn adds_up(meter: &Meter<'_>, units: &[Unit], sequence: &[usize]) -> bool {
+    let mut text = String::from(ANCHOR);
+    let mut expected = meter.anchor().to_vec();
+    for &index in sequence {
+        text.push_str(&units[index].text);
+        expected.extend_from_slice(&units[index].ids);
+    }
+    meter.tokenizer().encode(&text) == expected
+}
+
+/// The shortest unit of each kind.
+fn representatives(units: &[Unit], kind_of: impl Fn(&str) -> [u8; 3]) -> BTreeMap<[u8; 3], usize> {
+    let mut shortest: BTreeMap<[u8; 3], usize> = BTreeMap::new();
+    for (index, unit) in units.iter().enumerate() {
+        let chosen = shortest.entry(kind_of(&unit.text)).or_insert(index);
+        if unit.text.len() < units[*chosen].text.len() {
+            *chosen = index;
+        }
+    }
+    shortest
+}
+
+/// The last characters before the final newline.
+fn end_of(text: &str, length: usize) -> [u8; 3] {
+    let line = &text.as_bytes()[..text.len() - 1];
+    padded(&line[line.len().saturating_sub(length)..])
+}
+
+fn start_of(text: &str, length: usize) -> [u8; 3] {
+    padded(&text.as_bytes()[..length.min(text.len() - 1)])
+}
+
+fn padded(bytes: &[u8]) -> [u8; 3] {
+    let mut kind = [0; 3];
+    kind[..bytes.len()].copy_from_slice(bytes);
+    kind
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    End([u8; 3]),
+    Start([u8; 3]),
+}
+
+/// A small set of kinds that has a part in every bad pair: the one with the most failures first.
+fn fewest_kinds(
+    units: &[Unit],
+    mut bad: Vec<(usize, usize)>,
+    end_length: usize,
+    start_length: usize,
+) -> BTreeSet<Kind> {
+    let kinds = |&(end, start): &(usize, usize)| {
+        let end_kind = Kind::End(end_of(&units[end].text, end_length));
+        [end_kind, Kind::Start(start_of(&units[start].text, start_length))]
+    };
+    let mut guilty = BTreeSet::new();
+    while !bad.is_empty() {
+        let mut failures: BTreeMap<Kind, usize> = BTreeMap::new();
+        for kind in bad.iter().flat_map(kinds) {
+            *failures.entry(kind).or_default() += 1;
+        }
+        let Some((&worst, _)) = failures.iter().max_by_key(|&(_, &count)| count) else { break };
+        guilty.insert(worst);
+        bad.retain(|pair| !kinds(pair).contains(&worst));
+    }
+    guilty
+}
+
+/// Drops what `is_bad` names; a head goes with all its fillings.
+fn drop_units(units: &mut Vec<Unit>, is_bad: impl Fn(&Unit) -> bool) {
+    let mut bad_heads = BTreeSet::new();
+    units.retain(|unit| {
+        let bad = is_bad(unit);
+        if let (true, Origin::Head(index)) = (bad, unit.origin) {
+            bad_heads.insert(index);
+        }
+        !bad
+    });
+    units.retain(|unit| !matches!(unit.origin, Origin::Head(index) if bad_heads.contains(&index)));
+}

@@ -1,0 +1,1 @@
+//! Templates by hand, for tests.
