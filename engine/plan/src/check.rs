@@ -145,7 +145,7 @@ impl Checker<'_> {
             let problem = Problem {
                 place: Some(self.place(refusal.node_spot)),
                 key: Some(format!("{}{separator}{}", spec.key, refusal.subkey)),
-                what: refusal.what,
+                what: discreet(spec.key, refusal.what),
                 expected,
                 help: refusal.help,
             };
@@ -153,6 +153,15 @@ impl Checker<'_> {
             self.poison(spec.key, problem);
         }
         value
+    }
+}
+
+/// Headers carry credentials, so a wrong one is not repeated in the message; nor is an address with a user in it.
+fn discreet(key: &str, what: String) -> String {
+    match key {
+        "target.headers" => what.split(" (").next().unwrap_or_default().to_owned(),
+        _ if what.contains('@') && key.ends_with("urls") => "no server address (not shown: it holds credentials)".into(),
+        _ => what,
     }
 }
 

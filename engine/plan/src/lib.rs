@@ -7,10 +7,14 @@
 mod artifacts;
 mod check;
 mod cross;
+mod diff;
+mod digest;
 mod environment;
 mod expand;
+mod explain;
 mod failure;
 mod files;
+mod input_config;
 pub mod keys;
 mod layer;
 mod load;
@@ -26,8 +30,12 @@ pub mod source;
 mod tree;
 
 pub use artifacts::artifact_dir;
+pub use diff::{Difference, PlanDiff, diff_plans};
+pub use digest::{CorpusIdentity, TokenizerIdentity, lock_json, workload_digest};
+pub use explain::{explain_json, explain_table, filled_block};
 pub use failure::PlanFailure;
 pub use files::{Disk, Files, PlanSource};
+pub use input_config::input_config;
 pub(crate) use keys::one_of as keys_one_of;
 pub use layer::LayerKind;
 pub use load::{Deviation, Filled, Loaded, Outcome, PlanRequest, ScenarioFacts, load};

@@ -127,6 +127,7 @@ pub fn load(request: &PlanRequest<'_>) -> Result<Loaded, PlanFailure> {
     if user.incomplete {
         return Err(PlanFailure::Problems(problems));
     }
+    user.settle_sections();
     let written = user.merge()?;
     let catalog = match Catalog::with_directory(request.files, request.scenario_dir.as_deref()) {
         Ok(catalog) => catalog,
@@ -285,6 +286,26 @@ impl UserLayers {
 
     fn merge(&self) -> Result<Merged, PlanFailure> {
         Merged::of(&self.layers).map_err(internal)
+    }
+
+    /// A whole section set to null unsets what the layers below say of it, and then says nothing itself.
+    fn settle_sections(&mut self) {
+        for index in 0..self.layers.len() {
+            let (below, rest) = self.layers.split_at_mut(index);
+            let Some(layer) = rest.first_mut() else { continue };
+            let empty: Vec<String> = layer
+                .spots
+                .keys()
+                .filter(|path| REGISTRY.is_section(path) && tree::get(&layer.values, path).is_some_and(Value::is_null))
+                .cloned()
+                .collect();
+            for path in empty {
+                tree::remove(&mut layer.values, &path);
+                for lower in below.iter_mut() {
+                    tree::remove(&mut lower.values, &path);
+                }
+            }
+        }
     }
 
     /// Null unsets what lies below it; on a key with a word for "off" that the scenario defaults, and on the system

@@ -8,6 +8,7 @@ mod violation;
 
 pub use catalog::{Catalog, Origin};
 pub(crate) use corpora::{is_known as is_known_alias, nearest as nearest_alias, resolve as resolve_alias, rolling};
+pub(crate) use preset::hex;
 pub use preset::{Checks, Preset};
-pub(crate) use rules::{User, evaluate};
+pub(crate) use rules::{User, evaluate, shown};
 pub use violation::Violation;
