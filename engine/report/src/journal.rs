@@ -87,7 +87,12 @@ impl Journal {
             || self.end.as_ref().is_some_and(|end| end.was_cancelled)
             || matches!(
                 self.stop(),
-                Some(StopReason::Cancelled | StopReason::FailedRequests | StopReason::WarmupFailure)
+                Some(
+                    StopReason::Cancelled
+                        | StopReason::FailedRequests
+                        | StopReason::WarmupFailure
+                        | StopReason::WarmupTimeout
+                )
             )
     }
 }

@@ -19,6 +19,8 @@ mod row;
 mod rundata;
 mod stamp;
 mod table;
+#[cfg(test)]
+mod tests;
 mod tokens;
 mod verdict;
 mod writer;

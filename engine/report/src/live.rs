@@ -57,6 +57,9 @@ pub struct Snapshot {
     pub osl: Option<Quantiles>,
 }
 
+/// Greatest value kept: an hour in microseconds, or as many tokens.
+const GREATEST: u64 = 3_600_000_000;
+
 struct Scale {
     histogram: Option<Histogram<u64>>,
     unit: f64,
@@ -64,7 +67,7 @@ struct Scale {
 
 impl Scale {
     fn new(unit: f64) -> Self {
-        Self { histogram: Histogram::new(3).ok(), unit }
+        Self { histogram: Histogram::new_with_bounds(1, GREATEST, 3).ok(), unit }
     }
 
     fn record(&mut self, value: u64) {

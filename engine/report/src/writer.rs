@@ -333,3 +333,25 @@ impl Writer {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_an_error_and_the_lines_are_given_up() {
+        let path = PathBuf::from("/dev/full");
+        let Ok(file) = OpenOptions::new().append(true).open(&path) else {
+            println!("skipped: this system has no /dev/full");
+            return;
+        };
+        let mut full = LineFile { path, file, written: 0, pending: Vec::new() };
+        full.push(&"line").unwrap();
+        let error = full.flush().unwrap_err().to_string();
+        assert!(error.starts_with("cannot write /dev/full: No space left on device"), "{error}");
+        assert!(full.pending.is_empty());
+        full.flush().unwrap();
+    }
+}

@@ -21,7 +21,7 @@ pub(super) fn summary(set: &MetricSet) -> Vec<u8> {
 }
 
 /// Header and unit; counts go without.
-fn name(metric: &MetricDef) -> String {
+pub(crate) fn name(metric: &MetricDef) -> String {
     if matches!(metric.unit, "count" | "requests") {
         return metric.header.to_owned();
     }

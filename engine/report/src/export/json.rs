@@ -128,7 +128,7 @@ pub(super) fn object(metric: &MetricDef, stats: &Stats) -> Option<Value> {
 }
 
 /// The statistics of a metric object without its unit.
-pub(super) fn values(stats: &Stats) -> Map<String, Value> {
+pub(crate) fn values(stats: &Stats) -> Map<String, Value> {
     let mut map = Map::new();
     let finite = |value: Option<f64>| value.and_then(serde_json::Number::from_f64).map(Value::Number);
     put(&mut map, "avg", finite(stats.avg));

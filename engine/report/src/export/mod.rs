@@ -7,6 +7,11 @@ mod files;
 mod json;
 mod timeslices;
 
+#[cfg(test)]
+pub(crate) use csv::name as csv_name;
+#[cfg(test)]
+pub(crate) use json::values as statistics_object;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -17,7 +22,7 @@ use crate::error::ReportError;
 use crate::metrics::{MetricSet, PhaseOptions, compute};
 use crate::names::FileNames;
 use crate::rundata::RunData;
-use crate::stamp::{Evidence, OverflowCounts, ScenarioFacts, Stamp, judge};
+use crate::stamp::{CoverageCheck, Evidence, OverflowCounts, ScenarioFacts, Stamp, judge};
 use crate::tokens::TokenCounts;
 use crate::verdict::{ExitVerdict, decide};
 
@@ -228,14 +233,42 @@ pub fn export(run: &RunData, facts: &ExportFacts) -> Result<Exported, ReportErro
         files::write(&mut files, "Timeslices CSV Export", facts.dir.join(names.timeslices_csv()), &table)?;
     }
     let records = facts.dir.join(names.records());
-    if records.exists() {
+    if facts.level != ExportLevel::Summary && records.exists() {
         files.push(Written { label: "Records Export", path: records });
     }
     let console = console::render(&summary, &files);
     files::write(&mut files, "Console Export", facts.dir.join(names.console()), console.as_bytes())?;
     let marker = serde_json::json!({"ready": true, "was_cancelled": was_cancelled, "partial": was_cancelled});
     files::write(&mut files, "Ready Marker", facts.dir.join(FileNames::READY), marker.to_string().as_bytes())?;
+    log(&profiling, stamp.as_ref(), &verdict);
     Ok(Exported { files, console, verdict, stamp, profiling, warmup })
+}
+
+/// What the log says after an export: counts, coverage, stamp with its reasons, exit errors.
+fn log(profiling: &MetricSet, stamp: Option<&Stamp>, verdict: &ExitVerdict) {
+    let count = |tag: &str| profiling.avg(tag).unwrap_or(0.0) as u64;
+    let (valid, errors) = (count("request_count"), count("error_request_count"));
+    tracing::info!(valid, errors, total = valid + errors, "profiling records");
+    if let Some(CoverageCheck::Measured(coverage)) = stamp.map(|stamp| &stamp.coverage) {
+        let (ttft, itl) = (coverage.ttft_ratio, coverage.inter_token_latency_ratio);
+        let required = coverage.required_ratio;
+        if coverage.passed() {
+            tracing::info!(ttft, itl, required, "metric coverage: passed");
+        } else {
+            tracing::error!(ttft, itl, required, "metric coverage: FAILED");
+        }
+    }
+    match stamp {
+        Some(stamp) if stamp.valid => tracing::info!("{}", stamp.line()),
+        Some(stamp) => {
+            tracing::warn!("{}", stamp.line());
+            stamp.explanations().iter().for_each(|reason| tracing::warn!("{reason}"));
+        }
+        None => {}
+    }
+    for error in &verdict.errors {
+        tracing::error!(kind = error.kind, details = %error.details, "{}", error.reason);
+    }
 }
 
 /// Why the result is incomplete, if it is.
@@ -243,6 +276,9 @@ fn incomplete_reason(run: &RunData) -> Option<String> {
     use agentx_types::StopReason;
     if run.journal.torn() {
         return Some("the program was killed or crashed before the run ended; records up to then are in".into());
+    }
+    if run.write_failure.is_some() {
+        return Some("not every record could be written".into());
     }
     let reason = match run.journal.stop() {
         Some(StopReason::Cancelled) => "the run was cancelled before all records were in",
