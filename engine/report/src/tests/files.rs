@@ -4,7 +4,9 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use agentx_types::{JournalLine, Nanos, Phase, RecordSink, ReplayTime, ResponseText, StopReason, TokenCounter};
+use agentx_types::{
+    BranchStats, IdleStats, JournalLine, Nanos, Phase, RecordSink, ReplayTime, ResponseText, StopReason, TokenCounter,
+};
 use serde_json::Value;
 
 use crate::{
@@ -173,8 +175,8 @@ fn a_killed_run_is_rebuilt_up_to_its_last_whole_line() {
         at: ms(6000.0),
         replay: ReplayTime(0),
         counters: summary(Phase::Profiling, 0.0, 0.0, StopReason::Duration).counters,
-        branch_stats: Default::default(),
-        idle: Default::default(),
+        branch_stats: BranchStats::default(),
+        idle: IdleStats::default(),
     };
     let lines = [header(), started(Phase::Profiling, 1000.0), tick].map(|line| serde_json::to_string(&line).unwrap());
     fs::write(dir.path().join(FileNames::JOURNAL), lines.join("\n") + "\n{\"line\":\"ti").unwrap();

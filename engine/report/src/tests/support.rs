@@ -10,6 +10,8 @@ use agentx_types::{
     TurnIndex, Usage,
 };
 
+use uuid::Uuid;
+
 use crate::{Recorder, RecorderOptions, Row, RunData, TokenCounts, TokensRow};
 
 /// 2026-11-30T12:00:00Z.
@@ -104,10 +106,10 @@ impl Req {
                 inner: helper.then_some(1),
             },
             depth: u8::from(helper),
-            x_request_id: Default::default(),
-            x_correlation_id: Default::default(),
-            root_correlation_id: Default::default(),
-            parent_correlation_id: helper.then(Default::default),
+            x_request_id: Uuid::from_u128(u128::from(self.number)),
+            x_correlation_id: Uuid::from_u128(0x100 + u128::from(self.number % 3)),
+            root_correlation_id: Uuid::from_u128(0x100),
+            parent_correlation_id: helper.then_some(Uuid::from_u128(0x100)),
             intended: ms(self.start - 2.0),
             intended_replay: ReplayTime(ms(self.start + 4998.0).0),
             issued: ms(self.start - 1.5),
