@@ -1,0 +1,74 @@
+//! Output folders: the automatic name, the guard against mixing two runs, the repair of a torn file (`results.md` §1.1).
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use crate::error::ReportError;
+use crate::names::FileNames;
+
+/// The folder for a run whose plan names none: `artifacts/<model>-openai-chat-concurrency<N>` below `base`, with the next
+/// free suffix `-2`, `-3` … when it is taken.
+pub fn auto_dir(base: &Path, models: &[String], concurrency: u64) -> PathBuf {
+    let model = models.first().map_or("model", String::as_str).replace('/', "_");
+    let multi = if models.len() > 1 { "_multi" } else { "" };
+    let name = format!("{model}{multi}-openai-chat-concurrency{concurrency}");
+    let first = base.join("artifacts").join(&name);
+    let later = (2_u32..).map(|number| base.join("artifacts").join(format!("{name}-{number}")));
+    std::iter::once(first.clone()).chain(later).find(|dir| !dir.exists()).unwrap_or(first)
+}
+
+/// Makes `dir` ready for a run. An explicit folder with a complete earlier result is refused unless `overwrite`; then its
+/// summary and marker go first, so that a stale result is never taken for this run's.
+pub fn prepare_dir(dir: &Path, names: &FileNames, explicit: bool, overwrite: bool) -> Result<(), ReportError> {
+    let summary = names.summary_json();
+    if explicit && !overwrite && dir.join(&summary).exists() {
+        return Err(ReportError::ResultExists { dir: dir.to_path_buf(), summary });
+    }
+    fs::create_dir_all(dir).map_err(ReportError::io("create", dir))?;
+    let probe = dir.join(".agentx_write_test");
+    fs::write(&probe, b"").map_err(ReportError::io("write into", dir))?;
+    remove_if_present(&probe)?;
+    let stale = [
+        FileNames::READY.to_owned(),
+        summary,
+        names.summary_csv(),
+        names.console(),
+        names.timeslices_json(),
+        names.timeslices_csv(),
+        names.server_metrics_json(),
+        names.server_metrics_csv(),
+    ];
+    stale.iter().try_for_each(|name| remove_if_present(&dir.join(name)))
+}
+
+/// Cuts a torn last line off the record and journal files, so that readers without tolerance can read them. Returns the
+/// names of the files that were cut.
+pub fn repair_torn_tail(dir: &Path, names: &FileNames) -> Result<Vec<String>, ReportError> {
+    let mut repaired = Vec::new();
+    for name in [names.records(), FileNames::JOURNAL.to_owned(), FileNames::EVENTS.to_owned()] {
+        let path = dir.join(&name);
+        let bytes = match fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == ErrorKind::NotFound => continue,
+            Err(error) => return Err(ReportError::io("read", &path)(error)),
+        };
+        if bytes.last().is_none_or(|last| *last == b'\n') {
+            continue;
+        }
+        let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        let file = fs::OpenOptions::new().write(true).open(&path).map_err(ReportError::io("open", &path))?;
+        file.set_len(whole as u64).map_err(ReportError::io("cut the torn last line of", &path))?;
+        repaired.push(name);
+    }
+    Ok(repaired)
+}
+
+/// Removes a file that may not be there.
+pub(crate) fn remove_if_present(path: &Path) -> Result<(), ReportError> {
+    match fs::remove_file(path) {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(ReportError::io("remove", path)(error)),
+    }
+}

@@ -1,0 +1,109 @@
+//! Names of the files in an output folder (`results.md` §1.2).
+
+/// The file names of one run, with or without a prefix of the user's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileNames {
+    prefix: Option<String>,
+}
+
+/// Endings users type by habit; longest first.
+const KNOWN_SUFFIXES: [&str; 14] = [
+    "_server_metrics.parquet",
+    "_network_latency.jsonl",
+    "_server_metrics.jsonl",
+    "_gpu_telemetry.jsonl",
+    "_server_metrics.json",
+    "_server_metrics.csv",
+    "_timeslices.json",
+    "_timeslices.csv",
+    "_console.txt",
+    "_raw.jsonl",
+    ".parquet",
+    ".jsonl",
+    ".json",
+    ".csv",
+];
+
+impl FileNames {
+    /// Name of the journal, whatever the prefix.
+    pub const JOURNAL: &'static str = "agentx_journal.jsonl";
+    /// Name of the event log, whatever the prefix.
+    pub const EVENTS: &'static str = "events.jsonl";
+    /// Name of the marker of a finished export, whatever the prefix.
+    pub const READY: &'static str = ".aiperf_results_ready.json";
+
+    /// Names with `prefix`, whose known ending is stripped; an empty prefix is none.
+    pub fn new(prefix: Option<&str>) -> Self {
+        let stripped = prefix.map(|prefix| {
+            KNOWN_SUFFIXES.iter().find_map(|suffix| prefix.strip_suffix(suffix)).unwrap_or(prefix).to_owned()
+        });
+        Self { prefix: stripped.filter(|prefix| !prefix.is_empty()) }
+    }
+
+    fn with(&self, prefixed: &str, plain: &str) -> String {
+        self.prefix.as_ref().map_or_else(|| plain.to_owned(), |prefix| format!("{prefix}{prefixed}"))
+    }
+
+    /// The summary.
+    pub fn summary_json(&self) -> String {
+        self.with(".json", "profile_export_aiperf.json")
+    }
+
+    /// The summary as a table.
+    pub fn summary_csv(&self) -> String {
+        self.with(".csv", "profile_export_aiperf.csv")
+    }
+
+    /// One line a record.
+    pub fn records(&self) -> String {
+        self.with(".jsonl", "profile_export.jsonl")
+    }
+
+    /// The tables at the end of the run.
+    pub fn console(&self) -> String {
+        self.with("_console.txt", "profile_export_console.txt")
+    }
+
+    /// Time slices, JSON.
+    pub fn timeslices_json(&self) -> String {
+        self.with("_timeslices.json", "profile_export_aiperf_timeslices.json")
+    }
+
+    /// Time slices, CSV.
+    pub fn timeslices_csv(&self) -> String {
+        self.with("_timeslices.csv", "profile_export_aiperf_timeslices.csv")
+    }
+
+    /// Server metrics, JSON.
+    pub fn server_metrics_json(&self) -> String {
+        self.with("_server_metrics.json", "server_metrics_export.json")
+    }
+
+    /// Server metrics, CSV.
+    pub fn server_metrics_csv(&self) -> String {
+        self.with("_server_metrics.csv", "server_metrics_export.csv")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::FileNames;
+
+    #[test]
+    fn known_endings_are_stripped_longest_first() {
+        let table = [
+            (None, "profile_export_aiperf.json", "profile_export.jsonl"),
+            (Some(""), "profile_export_aiperf.json", "profile_export.jsonl"),
+            (Some("foo"), "foo.json", "foo.jsonl"),
+            (Some("foo_raw.jsonl"), "foo.json", "foo.jsonl"),
+            (Some("foo.jsonl"), "foo.json", "foo.jsonl"),
+            (Some("foo_server_metrics.json"), "foo.json", "foo.jsonl"),
+            (Some("foo_timeslices.csv"), "foo.json", "foo.jsonl"),
+            (Some("foo.txt"), "foo.txt.json", "foo.txt.jsonl"),
+        ];
+        for (prefix, summary, records) in table {
+            let names = FileNames::new(prefix);
+            assert_eq!((names.summary_json(), names.records()), (summary.into(), records.into()), "{prefix:?}");
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Everything a run left behind, live or read back from its files.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+
+use agentx_types::{JournalLine, Phase};
+
+use crate::error::ReportError;
+use crate::journal::Journal;
+use crate::line::read_line;
+use crate::metrics::Window;
+use crate::names::FileNames;
+use crate::row::Row;
+
+/// The records and the journal of one run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RunData {
+    /// What no record holds.
+    pub journal: Journal,
+    /// The records in order of completion.
+    pub rows: Vec<Row>,
+    /// What readers of the result should know: a torn last line, a record that could not be written.
+    pub notes: Vec<String>,
+    /// Why the files lack lines, if they do: the disk was full.
+    pub write_failure: Option<String>,
+}
+
+impl RunData {
+    /// The records of one phase.
+    pub fn rows_of(&self, phase: Phase) -> Vec<&Row> {
+        self.rows.iter().filter(|row| row.phase == phase).collect()
+    }
+
+    /// The window of a phase: its start to the end of its drain. When the phase was cut short, or never closed, to the
+    /// last record's end (`results.md` §4.2).
+    pub fn window(&self, phase: Phase) -> Option<Window> {
+        let view = self.journal.phase(phase)?;
+        let start_ns = view.summary.start_wall_ns;
+        let cut_short = !view.closed || (phase == Phase::Profiling && self.journal.was_cancelled());
+        if !cut_short {
+            return Some(Window { start_ns, end_ns: view.summary.end_wall_ns });
+        }
+        let last = self.rows.iter().filter(|row| row.phase == phase).map(|row| row.end_ns).max();
+        last.map(|end_ns| Window { start_ns, end_ns })
+    }
+}
+
+/// Rebuilds a run from `profile_export.jsonl` and `agentx_journal.jsonl` in `dir`. A torn last line, as a killed program
+/// leaves it, is left out and noted; any other bad line is an error.
+pub fn read_dir(dir: &Path, names: &FileNames) -> Result<RunData, ReportError> {
+    let mut data = RunData::default();
+    read_lines(dir, FileNames::JOURNAL, &mut data.notes, |text| {
+        let line: JournalLine = serde_json::from_str(text).map_err(|error| format!("not a journal line: {error}"))?;
+        data.journal.push(&line);
+        Ok(())
+    })?;
+    read_lines(dir, &names.records(), &mut data.notes, |text| {
+        data.rows.push(read_line(text)?);
+        Ok(())
+    })?;
+    Ok(data)
+}
+
+fn read_lines(
+    dir: &Path,
+    name: &str,
+    notes: &mut Vec<String>,
+    mut take: impl FnMut(&str) -> Result<(), String>,
+) -> Result<(), ReportError> {
+    let path = dir.join(name);
+    let bytes = fs::read(&path).map_err(|error| {
+        if error.kind() == ErrorKind::NotFound {
+            return ReportError::NothingRecorded { dir: dir.to_path_buf(), file: name.to_owned() };
+        }
+        ReportError::io("read", &path)(error)
+    })?;
+    let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+    if whole < bytes.len() {
+        notes.push(format!("{name}: the last line is torn and was left out; the program was killed while writing"));
+    }
+    for (index, line) in bytes[..whole].split(|byte| *byte == b'\n').enumerate() {
+        if line.is_empty() {
+            continue;
+        }
+        let text = std::str::from_utf8(line).map_err(|error| error.to_string());
+        text.and_then(&mut take).map_err(|reason| ReportError::BadLine {
+            path: path.clone(),
+            line: index + 1,
+            reason,
+        })?;
+    }
+    Ok(())
+}
