@@ -24,6 +24,9 @@ pub(crate) fn streams(options: &WireOptions) -> bool {
     options.extra_inputs.get("stream").map_or(options.streaming, |stream| stream.as_bool().unwrap_or(false))
 }
 
+/// How a body begins: an extra input never moves a key, so the messages stay first.
+const HEAD: &[u8] = b"{\"messages\":";
+
 /// A request's JSON around its prompt.
 struct Envelope {
     before: Vec<u8>,
@@ -53,8 +56,6 @@ fn envelope(options: &WireOptions, model: &str, max_tokens: u32) -> Envelope {
     if !has_prompt {
         return Envelope { before: text, after: Vec::new(), has_prompt };
     }
-    // `messages` stays first: an extra input never moves a key.
-    const HEAD: &[u8] = b"{\"messages\":";
     let after = text.get(HEAD.len() + "null".len()..).unwrap_or_default().to_vec();
     Envelope { before: HEAD.to_vec(), after, has_prompt }
 }

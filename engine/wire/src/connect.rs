@@ -22,7 +22,7 @@ use crate::io::{Connections, Io, Totals};
 use crate::probe::Probe;
 
 /// Idle time before keep-alive probes, and time between them.
-const PROBE_AFTER: Duration = Duration::from_secs(60);
+const PROBE_AFTER: Duration = Duration::from_mins(1);
 const PROBE_EVERY: Duration = Duration::from_secs(10);
 
 /// The client's connector.

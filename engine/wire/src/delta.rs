@@ -170,7 +170,9 @@ fn visit_text(value: &RawValue, on_text: &mut dyn FnMut(&str)) {
 /// Calls `on_text` with the names and arguments of tool calls (a list of them, one, or a bare function).
 fn visit_calls(value: &Value, on_text: &mut dyn FnMut(&str)) {
     if let Value::Array(calls) = value {
-        calls.iter().for_each(|call| visit_calls(call, on_text));
+        for call in calls {
+            visit_calls(call, on_text);
+        }
         return;
     }
     let function = value.get("function").filter(|function| function.is_object()).unwrap_or(value);

@@ -140,8 +140,7 @@ impl<'a> BodyReader<'a> {
 
 fn payload_error(error: &PayloadError) -> String {
     match error {
-        PayloadError::Io(error) => error.to_string(),
-        PayloadError::Incomplete(Some(error)) => error.to_string(),
+        PayloadError::Io(error) | PayloadError::Incomplete(Some(error)) => error.to_string(),
         other => other.to_string(),
     }
 }
@@ -225,7 +224,8 @@ pub(crate) fn send_fault(error: &SendRequestError, probe: &Probe) -> Fault {
     }
 }
 
-fn reason(error: &SendRequestError) -> String {
+/// What the client library says, in words.
+pub(crate) fn reason(error: &SendRequestError) -> String {
     match error {
         SendRequestError::Connect(ConnectError::Disconnected) => "closed by the server".to_owned(),
         SendRequestError::Connect(ConnectError::Io(error)) | SendRequestError::Send(error) => error.to_string(),

@@ -181,7 +181,7 @@ mod tests {
         for text in ["", r#"{"error":{"message":"exceeds allotted slots"}}"#, r#"{"message":"context\u0020length"}"#] {
             assert!(!is_overflow(text, &phrases()), "{text}");
         }
-        assert!(is_overflow("x exceeds ALLOTTED y", &["".into(), "exceeds allotted".into()]));
+        assert!(is_overflow("x exceeds ALLOTTED y", &[String::new(), "exceeds allotted".into()]));
         assert!(!is_overflow("anything", &[String::new()]));
         assert!(!is_overflow("maximum context", &[]));
     }

@@ -23,6 +23,8 @@ mod sse;
 mod target;
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod tests;
 mod tls;
 mod transport;
 mod usage;

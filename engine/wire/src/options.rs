@@ -116,7 +116,7 @@ impl Default for WireOptions {
             include_usage: false,
             session_header_name: "X-Correlation-ID".to_owned(),
             session_headers: Vec::new(),
-            request_timeout: Duration::from_secs(21_600),
+            request_timeout: Duration::from_hours(6),
             keep_alive: Duration::from_secs(4),
             retry_stale: true,
             connection_reuse: ConnectionReuse::Pooled,

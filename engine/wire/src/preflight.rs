@@ -8,7 +8,7 @@ use awc::http::StatusCode;
 use thiserror::Error;
 
 use crate::error::WireError;
-use crate::exchange::send_fault;
+use crate::exchange::{reason, send_fault};
 use crate::fault::one_line;
 use crate::io::{Connections, Totals};
 use crate::options::WireOptions;
@@ -57,7 +57,7 @@ pub enum PreflightError {
         url: String,
         /// 401 or 403.
         status: u16,
-        /// What to do about target.api_key.
+        /// What to do about `target.api_key`.
         advice: &'static str,
     },
     /// The server is there but not well.
@@ -120,9 +120,9 @@ async fn ask(options: &WireOptions, target: &Target) -> Result<(), PreflightErro
         Err(_) => return Err(PreflightError::TimedOut { url }),
         Ok(Ok(response)) => response.status(),
         Ok(Err(error)) => {
-            // Without a body the probe is not told of the beginning; what it saw of the connector is enough.
+            // A request without a body tells the probe nothing of its beginning; the connector's part is enough.
             if probe.tcp_connected.get() && target.uri.scheme_str() == Some("http") {
-                probe.begin();
+                return Err(PreflightError::NoAnswer { url, reason: reason(&error) });
             }
             let fault = send_fault(&error, &probe);
             let reason = one_line(&fault.message, 400);

@@ -53,6 +53,8 @@ impl Target {
 
 #[cfg(test)]
 mod tests {
+    use awc::http::uri::{Authority, PathAndQuery};
+
     use super::*;
 
     #[test]
@@ -77,8 +79,8 @@ mod tests {
     fn a_stream_of_its_own_changes_only_the_user_part() -> Result<(), WireError> {
         let uri = Target::new("http://h:8000", "/v1/x?y=1")?.apart(7);
         assert_eq!((uri.host(), uri.port_u16()), (Some("h"), Some(8000)));
-        assert_eq!(uri.path_and_query().map(|path| path.as_str()), Some("/v1/x?y=1"));
-        assert_eq!(uri.authority().map(|authority| authority.as_str()), Some("stream-7@h:8000"));
+        assert_eq!(uri.path_and_query().map(PathAndQuery::as_str), Some("/v1/x?y=1"));
+        assert_eq!(uri.authority().map(Authority::as_str), Some("stream-7@h:8000"));
         Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! TLS by rustls: the system's certificate authorities or those of a file, HTTP/1.1 only.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -43,8 +43,8 @@ fn roots(options: &TlsOptions) -> Result<RootCertStore, WireError> {
         let (added, _) = store.add_parsable_certificates(certificates);
         return if added == 0 { Err(WireError::CaEmpty { path: path.clone() }) } else { Ok(store) };
     }
-    let named = std::env::var_os("SSL_CERT_FILE").map(std::path::PathBuf::from);
-    let system = named.iter().map(|path| path.as_path()).chain(SYSTEM_BUNDLES.iter().map(Path::new));
+    let named = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
+    let system = named.iter().map(PathBuf::as_path).chain(SYSTEM_BUNDLES.iter().map(Path::new));
     for path in system {
         if let Ok(certificates) = read_pem(path)
             && store.add_parsable_certificates(certificates).0 > 0

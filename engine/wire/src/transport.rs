@@ -28,7 +28,7 @@ use crate::target::Target;
 use crate::tls;
 
 /// Limits of the client library that must never be reached: the request timeout is ours.
-const NEVER: Duration = Duration::from_secs(10 * 365 * 86_400);
+const NEVER: Duration = Duration::from_hours(10 * 365 * 24);
 
 /// Sends requests over HTTP/1.1. Belongs to the thread (arbiter) that made it.
 pub struct WireTransport {
