@@ -1,1 +1,21 @@
-//! placeholder
+//! A simulated inference server, for trying things out and for tests.
+//!
+//! [`MockServer::start`] runs it on a thread of its own, [`serve_forever`] on the calling one. It speaks the chat
+//! completions API, streamed or not, answers with as many tokens as were asked for at the pace of [`MockOptions`], and
+//! writes what it saw to a log, so that a benchmark's own figures can be checked against the other side's.
+
+mod api;
+mod chat;
+mod error;
+mod log;
+mod model;
+mod options;
+mod prompt;
+mod server;
+mod stream;
+#[cfg(test)]
+mod tests;
+
+pub use error::MockError;
+pub use options::{FailRule, MockOptions};
+pub use server::{MockHandle, MockServer, serve_forever};

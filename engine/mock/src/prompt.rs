@@ -1,0 +1,188 @@
+//! Reading a request and counting its tokens.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use agentx_types::TokenCounter;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+/// Messages whose counts are remembered; when full, counting starts afresh.
+const REMEMBERED: usize = 1 << 20;
+
+#[derive(Deserialize)]
+struct ChatJson<'a> {
+    #[serde(borrow)]
+    messages: Vec<MessageJson<'a>>,
+    #[serde(borrow, default)]
+    model: Cow<'a, str>,
+    #[serde(default)]
+    stream: Option<bool>,
+    #[serde(default)]
+    max_tokens: Option<u32>,
+    #[serde(default)]
+    max_completion_tokens: Option<u32>,
+    #[serde(default)]
+    ignore_eos: Option<bool>,
+    #[serde(default)]
+    stream_options: Option<StreamOptionsJson>,
+}
+
+#[derive(Deserialize)]
+struct StreamOptionsJson {
+    #[serde(default)]
+    include_usage: Option<bool>,
+}
+
+#[derive(Deserialize)]
+struct MessageJson<'a> {
+    #[serde(borrow)]
+    role: Cow<'a, str>,
+    #[serde(default)]
+    content: Value,
+}
+
+/// One message as the log shows it: role, the first 12 hex digits of its content's SHA-256, tokens.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct MessageSeen(pub(crate) String, pub(crate) String, pub(crate) u64);
+
+/// A request as far as the server cares.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ChatRequest {
+    pub(crate) model: String,
+    pub(crate) stream: bool,
+    pub(crate) include_usage: bool,
+    pub(crate) ignore_eos: bool,
+    /// The output limit asked for.
+    pub(crate) limit: Option<u32>,
+    pub(crate) messages: Vec<MessageSeen>,
+    /// Sum over the messages' text.
+    pub(crate) prompt_tokens: u64,
+    /// The cache-bust marker in the first user message.
+    pub(crate) marker: Option<String>,
+    /// A number that depends on the messages alone: what the simulated model would say.
+    pub(crate) seed: u64,
+}
+
+/// Counts tokens, each content once.
+pub(crate) struct Counter {
+    counter: Arc<dyn TokenCounter>,
+    known: Mutex<HashMap<[u8; 32], u64>>,
+}
+
+impl Counter {
+    pub(crate) fn new(counter: Arc<dyn TokenCounter>) -> Self {
+        Self { counter, known: Mutex::default() }
+    }
+
+    /// Tokens of `text`, whose hash is `key`. A panic of the tokenizer elsewhere leaves the map as good as it was.
+    fn count(&self, key: [u8; 32], text: &str) -> u64 {
+        if let Some(count) = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
+            return *count;
+        }
+        let count = self.counter.count(text);
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= REMEMBERED {
+            known.clear();
+        }
+        known.insert(key, count);
+        count
+    }
+
+    /// Reads a request body.
+    pub(crate) fn read(&self, body: &[u8]) -> Result<ChatRequest, serde_json::Error> {
+        let chat: ChatJson<'_> = serde_json::from_slice(body)?;
+        let mut request = ChatRequest {
+            model: chat.model.into_owned(),
+            stream: chat.stream.unwrap_or(false),
+            include_usage: chat.stream_options.and_then(|options| options.include_usage).unwrap_or(false),
+            ignore_eos: chat.ignore_eos.unwrap_or(false),
+            limit: chat.max_completion_tokens.or(chat.max_tokens),
+            ..ChatRequest::default()
+        };
+        let mut all = Sha256::new();
+        let mut first_user = true;
+        for message in chat.messages {
+            let text = text_of(&message.content);
+            let key: [u8; 32] = Sha256::digest(text.as_bytes()).into();
+            all.update(key);
+            let tokens = self.count(key, &text);
+            if message.role == "user" && std::mem::take(&mut first_user) {
+                request.marker = marker(&text);
+            }
+            request.prompt_tokens += tokens;
+            request.messages.push(MessageSeen(message.role.into_owned(), short_hex(key), tokens));
+        }
+        let all: [u8; 32] = all.finalize().into();
+        request.seed = all.iter().take(8).fold(0, |seed, byte| seed << 8 | u64::from(*byte));
+        Ok(request)
+    }
+}
+
+/// The first 12 hex digits of a hash.
+fn short_hex(key: [u8; 32]) -> String {
+    let [a, b, c, d, e, f, ..] = key;
+    format!("{a:02x}{b:02x}{c:02x}{d:02x}{e:02x}{f:02x}")
+}
+
+/// A message's text: the string, or the texts of its parts one after the other.
+fn text_of(content: &Value) -> Cow<'_, str> {
+    match content {
+        Value::String(text) => Cow::Borrowed(text),
+        Value::Array(parts) => parts.iter().filter_map(|part| part.get("text")?.as_str()).collect::<String>().into(),
+        _ => Cow::Borrowed(""),
+    }
+}
+
+/// `[rid:` + 12 hex digits + `]`, wherever it stands.
+fn marker(text: &str) -> Option<String> {
+    const OPEN: &str = "[rid:";
+    text.match_indices(OPEN).find_map(|(at, _)| {
+        let marker = text.get(at..at + OPEN.len() + 13)?;
+        let digits = marker.strip_prefix(OPEN)?.strip_suffix(']')?;
+        digits.bytes().all(|byte| byte.is_ascii_hexdigit()).then(|| marker.to_owned())
+    })
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// Blank-separated words.
+    pub(crate) struct Words;
+
+    impl TokenCounter for Words {
+        fn count(&self, text: &str) -> u64 {
+            text.split_whitespace().count() as u64
+        }
+    }
+
+    #[test]
+    fn a_request_is_read_and_counted() -> Result<(), serde_json::Error> {
+        let counter = Counter::new(Arc::new(Words));
+        let body = br#"{"messages":[{"role":"system","content":"be brief"},
+            {"role":"user","content":[{"type":"text","text":"[rid:0123456789ab]\n\n"},{"type":"text","text":"a \"b\" c"}]},
+            {"role":"assistant","content":null,"tool_calls":[]},{"role":"user","content":"[rid:ffffffffffff]"}],
+            "model":"m","stream":true,"max_tokens":7,"ignore_eos":true,"stream_options":{"include_usage":true},"x":1}"#;
+        let request = counter.read(body)?;
+        assert_eq!((request.prompt_tokens, request.limit), (7, Some(7)));
+        assert!(request.stream && request.ignore_eos && request.include_usage);
+        assert_eq!(request.marker.as_deref(), Some("[rid:0123456789ab]"));
+        let hash = format!("{:x}", Sha256::digest("be brief"))[..12].to_owned();
+        assert_eq!(request.messages[0], MessageSeen("system".into(), hash, 2));
+        assert_eq!(counter.read(body)?, request);
+        assert!(counter.read(b"{\"messages\":3}").is_err());
+        Ok(())
+    }
+
+    #[test]
+    fn a_large_body_is_read_in_one_pass() -> Result<(), serde_json::Error> {
+        let counter = Counter::new(Arc::new(Words));
+        let text = r"word\n".repeat(4 << 20);
+        let body = format!("{{\"messages\":[{{\"role\":\"user\",\"content\":\"{text}\"}}]}}");
+        assert_eq!(counter.read(body.as_bytes())?.prompt_tokens, 4 << 20);
+        Ok(())
+    }
+}

@@ -1,0 +1,226 @@
+//! The transport: requests of one wire thread, each to exactly one outcome.
+
+use std::cell::Cell;
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use agentx_types::{
+    DispatchRequest, ErrorClass, HttpTiming, Nanos, Outcome, OutcomeKind, RunClock, Transport, TransportStats,
+};
+use awc::http::Uri;
+use awc::{Client, Connector as ClientConnector};
+use tokio::sync::Notify;
+
+use crate::answer::Answer;
+use crate::body::{RequestBody, streams};
+use crate::connect::{Connector, spawn_reaper};
+use crate::error::WireError;
+use crate::exchange::{read_answer, send_fault};
+use crate::fault::Fault;
+use crate::headers::Headers;
+use crate::io::{Connections, Totals};
+use crate::options::{ConnectionReuse, WireOptions};
+use crate::probe::Probe;
+use crate::target::Target;
+use crate::tls;
+
+/// Limits of the client library that must never be reached: the request timeout is ours.
+const NEVER: Duration = Duration::from_hours(10 * 365 * 24);
+
+/// Sends requests over HTTP/1.1. Belongs to the thread (arbiter) that made it.
+pub struct WireTransport {
+    shared: Rc<Shared>,
+}
+
+struct Shared {
+    options: Arc<WireOptions>,
+    streaming: bool,
+    targets: Vec<Target>,
+    headers: Headers,
+    client: Client,
+    clock: RunClock,
+    totals: Rc<Totals>,
+    cancel: Notify,
+    /// Counts calls of `cancel_all`, for requests that were not polled yet when it was called.
+    cancels: Cell<u64>,
+    _connections: Rc<Connections>,
+}
+
+/// How an attempt ended.
+enum Ended {
+    Answered(Result<(), Fault>),
+    Cancelled,
+    TimedOut,
+}
+
+impl WireTransport {
+    /// Makes the transport of the current thread, which must be one of an actix arbiter or system.
+    pub fn new(options: &Arc<WireOptions>, clock: RunClock) -> Result<Self, WireError> {
+        options.validate()?;
+        let totals = Rc::new(Totals::default());
+        let connections = Rc::new(Connections::default());
+        spawn_reaper(clock, options.keep_alive, &connections);
+        let client = client(options, clock, &connections, &totals)?;
+        Ok(Self {
+            shared: Rc::new(Shared {
+                streaming: streams(options),
+                targets: options.targets()?,
+                headers: Headers::new(options)?,
+                options: Arc::clone(options),
+                client,
+                clock,
+                totals,
+                cancel: Notify::new(),
+                cancels: Cell::new(0),
+                _connections: connections,
+            }),
+        })
+    }
+}
+
+/// A client with a connector of ours and none of the library's own limits.
+pub(crate) fn client(
+    options: &WireOptions,
+    clock: RunClock,
+    connections: &Rc<Connections>,
+    totals: &Rc<Totals>,
+) -> Result<Client, WireError> {
+    // The library builds a default TLS configuration before it takes ours, and needs a provider for that.
+    if rustls::crypto::CryptoProvider::get_default().is_none() {
+        // Losing a race against another wire thread is fine: it installs the same one.
+        drop(rustls::crypto::ring::default_provider().install_default());
+    }
+    let connector = ClientConnector::new()
+        .connector(Connector::new(clock, options.tcp_user_timeout, Rc::clone(connections), Rc::clone(totals)))
+        .rustls_0_23(tls::client_config(&options.tls)?)
+        .timeout(NEVER)
+        .handshake_timeout(NEVER)
+        .limit(0)
+        .conn_keep_alive(options.keep_alive)
+        .conn_lifetime(NEVER);
+    Ok(Client::builder().connector(connector).disable_timeout().disable_redirects().no_default_headers().finish())
+}
+
+impl Transport for WireTransport {
+    fn send(&self, request: DispatchRequest) -> Pin<Box<dyn Future<Output = Outcome>>> {
+        let start = self.shared.clock.now();
+        let cancels = self.shared.cancels.get();
+        let shared = Rc::clone(&self.shared);
+        Box::pin(async move { shared.run(request, start, cancels).await })
+    }
+
+    fn cancel_all(&self) {
+        self.shared.cancels.set(self.shared.cancels.get() + 1);
+        self.shared.cancel.notify_waiters();
+    }
+
+    fn stats(&self) -> TransportStats {
+        self.shared.totals.get()
+    }
+}
+
+impl Shared {
+    async fn run(&self, request: DispatchRequest, start: Nanos, cancels: u64) -> Outcome {
+        let mut answer = Answer::new(self.options.keep_text);
+        if self.cancels.get() != cancels {
+            return self.outcome(&request, start, answer, OutcomeKind::Cancelled, None, 0, HttpTiming::default());
+        }
+        let mut cancelled = pin!(self.cancel.notified());
+        let limit = Nanos(i64::try_from(self.options.request_timeout.as_nanos()).unwrap_or(i64::MAX));
+        let deadline = self.clock.instant(Nanos(start.0.saturating_add(limit.0).min(NEVER.as_nanos() as i64)));
+        let mut timeout = pin!(tokio::time::sleep_until(deadline.into()));
+        let mut retries = 0;
+        loop {
+            let probe = Rc::new(Probe::new(self.clock, retries > 0));
+            let attempt = Probe::watch(Rc::clone(&probe), self.attempt(&request, &probe, &mut answer));
+            let ended = tokio::select! {
+                biased;
+                result = attempt => Ended::Answered(result),
+                () = &mut cancelled => Ended::Cancelled,
+                () = &mut timeout => Ended::TimedOut,
+            };
+            let timing = probe.timing(start);
+            let (kind, at) = match ended {
+                Ended::Answered(Ok(())) => (OutcomeKind::Ok, probe.last_io()),
+                Ended::Answered(Err(fault)) => {
+                    let is_stale = fault.class == ErrorClass::ConnectionLostBeforeResponse && probe.is_reused();
+                    if is_stale && retries == 0 && self.options.retry_stale {
+                        retries += 1;
+                        self.totals.update(|totals| totals.connection_retries += 1);
+                        continue;
+                    }
+                    let at = fault.at.or(probe.last_io());
+                    (fault.into_kind(&self.options.overflow_phrases, self.options.api_key.as_ref()), at)
+                }
+                Ended::Cancelled => (OutcomeKind::Cancelled, None),
+                Ended::TimedOut => (self.timed_out(&probe), None),
+            };
+            return self.outcome(&request, start, answer, kind, at, retries, timing);
+        }
+    }
+
+    async fn attempt(&self, request: &DispatchRequest, probe: &Rc<Probe>, answer: &mut Answer) -> Result<(), Fault> {
+        let body = RequestBody::new(&self.options, request, Rc::clone(probe));
+        let mut http = self.client.post(self.uri(request.stream_ordinal));
+        *http.headers_mut() = self.headers.of(&request.meta);
+        if self.options.connection_reuse == ConnectionReuse::Never {
+            http = http.force_close();
+        }
+        let response = http.send_body(body).await.map_err(|error| send_fault(&error, probe))?;
+        read_answer(response, self.streaming, probe, answer).await
+    }
+
+    /// A stream stays on its URL; streams take the URLs in turn.
+    fn uri(&self, stream_ordinal: u64) -> Uri {
+        let index = usize::try_from(stream_ordinal % self.targets.len() as u64).unwrap_or(0);
+        let target = &self.targets[index];
+        match self.options.connection_reuse {
+            ConnectionReuse::Sticky => target.apart(stream_ordinal),
+            ConnectionReuse::Pooled | ConnectionReuse::Never => target.uri.clone(),
+        }
+    }
+
+    fn timed_out(&self, probe: &Probe) -> OutcomeKind {
+        let stage = match (probe.has_begun(), probe.has_response()) {
+            (false, _) => "no connection",
+            (true, false) => "no answer",
+            (true, true) => "the answer not complete",
+        };
+        let limit = self.options.request_timeout.as_secs_f64();
+        let message = format!("{stage} after {limit} s (target.request_timeout)");
+        Fault::new(ErrorClass::RequestTimeout, message).into_kind(&[], self.options.api_key.as_ref())
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "one place where an outcome is put together from its parts")]
+    fn outcome(
+        &self,
+        request: &DispatchRequest,
+        start: Nanos,
+        answer: Answer,
+        kind: OutcomeKind,
+        at: Option<Nanos>,
+        connection_retries: u32,
+        http: HttpTiming,
+    ) -> Outcome {
+        let end = at.unwrap_or_else(|| self.clock.now());
+        Outcome {
+            key: request.meta.key,
+            kind,
+            start,
+            head: answer.head,
+            content_times: answer.content_times,
+            first_output: answer.first_output,
+            last_event: answer.last_event.unwrap_or(end),
+            end,
+            status: answer.status,
+            usage: answer.usage.get(),
+            text: answer.text,
+            connection_retries,
+            finish_reason: answer.finish_reason,
+            http: HttpTiming { bytes_received: answer.bytes, chunks_received: answer.reads, ..http },
+        }
+    }
+}
