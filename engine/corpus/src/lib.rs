@@ -10,6 +10,7 @@ mod check;
 mod context;
 mod counts;
 mod error;
+mod hub;
 pub mod inspect;
 mod load;
 mod options;
@@ -27,6 +28,7 @@ mod topology;
 mod values;
 
 pub use error::{CorpusError, SchemaIssue, SchemaIssues, SchemaProblem, TraceOrigin};
+pub use hub::{CachedCorpus, cached_corpus, hub_cache};
 pub use load::{Corpus, TraceName, inspect_each, load};
 pub use options::{CorpusOptions, DelayMode, UnknownKeys, WekaKnobs};
 pub use report::LoadReport;

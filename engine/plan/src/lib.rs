@@ -43,5 +43,5 @@ pub use parse::Format;
 pub use plan::ResolvedPlan;
 pub use problem::Problem;
 pub use provenance::{Class, Origin, Replaced};
-pub use scenario::{Catalog, Checks, Origin as ScenarioOrigin, Preset, Violation};
+pub use scenario::{Catalog, Checks, Origin as ScenarioOrigin, Preset, Violation, resolve_alias};
 pub use seconds::Seconds;

@@ -26,7 +26,7 @@ pub struct Replay {
     /// How to replay.
     pub options: ReplayOptions,
     /// The loaded templates.
-    pub templates: Arc<Vec<Arc<SessionTemplate>>>,
+    pub templates: Arc<[Arc<SessionTemplate>]>,
     /// The lanes, from [`crate::lanes::build`] or [`crate::lanes::build_given`].
     pub lanes: Lanes,
     /// Makes prompts.

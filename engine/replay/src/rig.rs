@@ -214,7 +214,7 @@ pub(crate) fn simulate(
     let ledger = Arc::new(Ledger::default());
     let replay = Replay {
         options,
-        templates: Arc::new(templates),
+        templates: templates.into(),
         lanes,
         prompts: Arc::new(NoPrompts),
         sink: ledger.clone(),

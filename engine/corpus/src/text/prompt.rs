@@ -26,7 +26,7 @@ pub struct CorpusText {
 
 #[derive(Debug)]
 pub(super) struct Shared {
-    templates: Arc<[SessionTemplate]>,
+    templates: Arc<[Arc<SessionTemplate>]>,
     pool: TextPool,
     traces: Vec<TraceKeys>,
 }
@@ -34,8 +34,8 @@ pub(super) struct Shared {
 impl CorpusText {
     /// Text for `templates`, in the order in which [`PromptAt::template`] counts them. A trace's text depends on
     /// nothing but the pool (tokenizer and seed) and the trace.
-    pub fn new(templates: Arc<[SessionTemplate]>, pool: TextPool) -> Self {
-        let keys = |template: &SessionTemplate| {
+    pub fn new(templates: Arc<[Arc<SessionTemplate>]>, pool: TextPool) -> Self {
+        let keys = |template: &Arc<SessionTemplate>| {
             TraceKeys::new(&pool.composer, &template.id, template.block_size, largest_id(template))
         };
         let traces = templates.iter().map(keys).collect();
@@ -43,7 +43,7 @@ impl CorpusText {
     }
 
     /// The templates that the text is for.
-    pub fn templates(&self) -> &Arc<[SessionTemplate]> {
+    pub fn templates(&self) -> &Arc<[Arc<SessionTemplate>]> {
         &self.shared.templates
     }
 
@@ -54,7 +54,7 @@ impl CorpusText {
 
     /// What a user should know: traces whose blocks are too small to tell all of their ids apart.
     pub fn warnings(&self) -> Vec<String> {
-        let warn = |(template, keys): (&SessionTemplate, &TraceKeys)| {
+        let warn = |(template, keys): (&Arc<SessionTemplate>, &TraceKeys)| {
             let largest = largest_id(template);
             (u128::from(largest) >= keys.distinct_below()).then(|| {
                 format!(

@@ -95,7 +95,7 @@ impl fmt::Display for VerifyReport {
 /// recorded input; checks besides that equal ids have equal bytes, different ids different bytes, and that undisturbed
 /// prefixes are sent again unchanged. Equal messages are encoded once. Runs on all cores.
 pub fn verify_tokens(text: &CorpusText, sample: Option<usize>) -> VerifyReport {
-    let total: usize = text.templates().iter().map(SessionTemplate::request_count).sum();
+    let total: usize = text.templates().iter().map(|template| template.request_count()).sum();
     let mut first = 0;
     let mut report = VerifyReport::default();
     for (index, template) in text.templates().iter().enumerate() {

@@ -44,7 +44,7 @@ fn locate_in(source: &str, revision: Option<&str>, cache: &Path) -> Result<PathB
 }
 
 /// `HF_HUB_CACHE`, else `HF_HOME`/hub, else the user's cache folder, as the hub's own tools have it.
-fn cache_root() -> PathBuf {
+pub(crate) fn cache_root() -> PathBuf {
     match env::var_os("HF_HUB_CACHE").or_else(|| env::var_os("HUGGINGFACE_HUB_CACHE")) {
         Some(root) if !root.is_empty() => PathBuf::from(root),
         _ => Cache::from_env().path().clone(),

@@ -16,6 +16,7 @@ use sha2::{Digest, Sha256};
 use tokenizers::pipeline::{EncodeOptions, Override, PipelineToken, PipelineTokenizer};
 
 pub use error::TokenizerError;
+pub(crate) use locate::cache_root as hub_cache_root;
 
 /// Our own byte-level BPE of 8,192 entries; `assets/train_builtin.py` made it.
 const BUILTIN: &[u8] = include_bytes!("../../assets/builtin-tokenizer.json.gz");

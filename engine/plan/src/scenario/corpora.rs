@@ -31,8 +31,8 @@ const ROLLING: &str = "semianalysis_cc_traces_weka_with_subagents";
 /// The dated alias it stands for today.
 const ROLLING_TODAY: &str = "semianalysis_cc_traces_weka_062126";
 
-/// The repository an alias stands for.
-pub(crate) fn resolve(alias: &str) -> Option<String> {
+/// The repository an alias stands for; `-` and `_` are the same.
+pub fn resolve(alias: &str) -> Option<String> {
     let (base, long) = alias.strip_suffix("_256k").map_or((alias, false), |base| (base, true));
     let (_, repository, twin) = CORPORA.iter().find(|(name, ..)| *name == base)?;
     match (long, twin) {

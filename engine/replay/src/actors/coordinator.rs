@@ -35,7 +35,7 @@ pub(crate) struct CoordinatorSetup {
     pub(crate) dispatchers: Vec<Addr<Dispatcher>>,
     pub(crate) shop: Arc<RequestShop>,
     pub(crate) sink: Arc<dyn RecordSink>,
-    pub(crate) templates: Arc<Vec<Arc<SessionTemplate>>>,
+    pub(crate) templates: Arc<[Arc<SessionTemplate>]>,
     pub(crate) fail_fast: bool,
     pub(crate) finished: UnboundedSender<Finished>,
 }

@@ -28,7 +28,7 @@ pub(crate) struct Run {
     pub(crate) dispatchers: Rc<Vec<Addr<Dispatcher>>>,
     pub(crate) shop: Arc<RequestShop>,
     pub(crate) sink: Arc<dyn RecordSink>,
-    pub(crate) templates: Arc<Vec<Arc<SessionTemplate>>>,
+    pub(crate) templates: Arc<[Arc<SessionTemplate>]>,
     pub(crate) stream_ordinals: Rc<Cell<u64>>,
     pub(crate) fail_fast: bool,
 }

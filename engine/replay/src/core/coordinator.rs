@@ -130,7 +130,7 @@ enum Stage {
 /// The state of the run.
 pub struct CoordinatorState {
     options: ReplayOptions,
-    templates: Arc<Vec<Arc<SessionTemplate>>>,
+    templates: Arc<[Arc<SessionTemplate>]>,
     identity: Identity,
     sampler: Sampler,
     passes: BTreeMap<TemplateIndex, u64>,
@@ -160,7 +160,7 @@ impl CoordinatorState {
     /// A run over `lanes`. With `skip_primers` the primers are taken as just returned (golden schedules).
     pub fn new(
         options: ReplayOptions,
-        templates: Arc<Vec<Arc<SessionTemplate>>>,
+        templates: Arc<[Arc<SessionTemplate>]>,
         lanes: Lanes,
         wall_origin_ns: i64,
         skip_primers: bool,

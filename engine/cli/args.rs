@@ -1,0 +1,333 @@
+//! The command line (`cli.md`).
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// The InferenceX AgentX benchmark: replays recorded coding-agent sessions against an OpenAI-compatible server.
+#[derive(Debug, Parser)]
+#[command(name = "agentx", version, max_term_width = 110, arg_required_else_help = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run the benchmark that a plan describes
+    #[command(after_help = "Example:\n  agentx run plans/demo.yaml --set load.concurrency=2 --out ./artifacts/try")]
+    Run(RunArgs),
+    /// Validate a plan: all problems at once, without network or corpus
+    #[command(after_help = "Example:\n  agentx check plans/mvp.yaml --set load.concurrency=64")]
+    Check(CheckArgs),
+    /// Show every key of a plan: value, class, layer, source
+    #[command(after_help = "Example:\n  agentx explain plans/mvp.yaml timing")]
+    Explain(ExplainArgs),
+    /// Compare two plans: comparable or not, and which keys make the difference
+    #[command(after_help = "Example:\n  agentx diff plans/mvp.yaml plans/ablations/cache-bust.yaml")]
+    Diff(DiffArgs),
+    /// The scenarios that come with this program
+    #[command(subcommand, after_help = "Example:\n  agentx scenario show inferencex-agentx-mvp@1")]
+    Scenario(ScenarioCommand),
+    /// Show what of a corpus would be replayed
+    #[command(after_help = "Examples:\n  agentx inspect ./traces\n  agentx inspect ./traces --verify-tokens --tokenizer builtin")]
+    Inspect(InspectArgs),
+    /// Show what is live of a trace at one instant
+    #[command(after_help = "Example:\n  agentx snapshot ./traces --trace trace_0277 --t-star-ms 120000")]
+    Snapshot(SnapshotArgs),
+    /// Show the lanes of a run: trace, starting instant, primers, first requests
+    #[command(after_help = "Example:\n  agentx lanes ./traces --concurrency 8 --seed 42")]
+    Lanes(LanesArgs),
+    /// Run a plan in virtual time against a simulated server
+    #[command(after_help = "Example:\n  agentx simulate plans/demo.yaml --latency fixed:800 --out ./artifacts/forecast")]
+    Simulate(SimulateArgs),
+    /// Run the simulated inference server
+    #[command(after_help = "Example:\n  agentx mock-server --port 8000 --ttft-ms 200 --itl-ms 15")]
+    MockServer(MockArgs),
+}
+
+/// How a plan is found and layered.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct PlanArgs {
+    /// Plan file, YAML or TOML
+    pub(crate) plan: PathBuf,
+    /// A plan file laid over the plan; repeatable, later ones win
+    #[arg(long, value_name = "FILE")]
+    pub(crate) overlay: Vec<PathBuf>,
+    /// A value laid over everything else, parsed as YAML; repeatable
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(crate) sets: Vec<String>,
+    /// Turn scenario violations into warnings; the result is stamped invalid
+    #[arg(long)]
+    pub(crate) unsafe_override: bool,
+    /// A folder with further scenario files
+    #[arg(long, value_name = "DIR")]
+    pub(crate) scenario_dir: Option<PathBuf>,
+}
+
+/// What shows progress.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Ui {
+    Auto,
+    Dashboard,
+    Simple,
+    None,
+}
+
+impl Ui {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Dashboard => "dashboard",
+            Self::Simple => "simple",
+            Self::None => "none",
+        }
+    }
+}
+
+/// Options of a run, simulated or real.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    pub(crate) plan: PlanArgs,
+    /// Output folder (`output.dir`)
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Replace a finished result in the output folder
+    #[arg(long)]
+    pub(crate) overwrite: bool,
+    /// What shows progress (`ui.type`)
+    #[arg(long, value_enum)]
+    pub(crate) ui: Option<Ui>,
+    /// Write events.jsonl (`output.events`)
+    #[arg(long)]
+    pub(crate) events: bool,
+    /// Exit 0 when the run was cancelled by Ctrl+C
+    #[arg(long)]
+    pub(crate) cancel_exit_zero: bool,
+    /// Log more: -v explains decisions, -vv everything
+    #[arg(short, long, action = clap::ArgAction::Count)]
+    pub(crate) verbose: u8,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    #[command(flatten)]
+    pub(crate) plan: PlanArgs,
+    /// `text` or `json`
+    #[arg(long, value_enum, default_value_t = TextOrJson::Text)]
+    pub(crate) format: TextOrJson,
+    /// Ask the servers too, as before a run
+    #[arg(long)]
+    pub(crate) connect: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TextOrJson {
+    Text,
+    Json,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExplainArgs {
+    #[command(flatten)]
+    pub(crate) plan: PlanArgs,
+    /// Only this key, or the keys of this section
+    pub(crate) key: Option<String>,
+    /// `table` or `json`
+    #[arg(long, value_enum, default_value_t = TableOrJson::Table)]
+    pub(crate) format: TableOrJson,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TableOrJson {
+    Table,
+    Json,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DiffArgs {
+    /// A plan file
+    pub(crate) left: PathBuf,
+    /// Another plan file
+    pub(crate) right: PathBuf,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ScenarioCommand {
+    /// The names and versions there are
+    List,
+    /// One scenario file
+    Show {
+        /// `name@version`, or a bare name for the newest version
+        name: String,
+    },
+}
+
+/// Which traces, and how they are read.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct TracesArgs {
+    /// Files, a folder, a traces.jsonl, or a corpus alias
+    #[arg(required = true)]
+    pub(crate) traces: Vec<PathBuf>,
+    /// Configured models that recorded ones are mapped to
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) models: u32,
+    /// Leave out traces whose peak context is longer, tokens
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) max_context_length: Option<u64>,
+    /// Keep the first N eligible traces
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) num_dataset_entries: Option<u64>,
+    /// Do not split helpers off that were recorded as plain rows
+    #[arg(long)]
+    pub(crate) no_split: bool,
+    /// Tool results as tool messages
+    #[arg(long)]
+    pub(crate) tool_shaped: bool,
+    /// Cap requested output, tokens
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) synthesis_max_osl: Option<u64>,
+    /// Leave out traces with a longer input, tokens
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) synthesis_max_isl: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum InspectFormat {
+    Summary,
+    Topology,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct InspectArgs {
+    #[command(flatten)]
+    pub(crate) traces: TracesArgs,
+    /// A page for people, or one JSON object a trace
+    #[arg(long, value_enum, default_value_t = InspectFormat::Summary)]
+    pub(crate) format: InspectFormat,
+    /// Only the trace of this name or id
+    #[arg(long, value_name = "ID")]
+    pub(crate) trace: Option<String>,
+    /// Build the prompts, count their tokens again, compare with the recorded counts
+    #[arg(long, requires = "tokenizer")]
+    pub(crate) verify_tokens: bool,
+    /// Write the very bodies that would go on the wire, one a line
+    #[arg(long, requires = "tokenizer", requires = "trace", conflicts_with = "verify_tokens")]
+    pub(crate) bodies: bool,
+    /// Only this turn, with --bodies
+    #[arg(long, value_name = "I", requires = "bodies")]
+    pub(crate) turn: Option<u32>,
+    /// Tokenizer: hub name, folder, tokenizer.json, or `builtin`
+    #[arg(long, value_name = "T")]
+    pub(crate) tokenizer: Option<String>,
+    /// Check so many requests, evenly chosen, instead of all
+    #[arg(long, value_name = "N", requires = "verify_tokens")]
+    pub(crate) sample: Option<usize>,
+    /// Seed of the text
+    #[arg(long, default_value_t = 0)]
+    pub(crate) seed: u64,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SnapshotArgs {
+    #[command(flatten)]
+    pub(crate) traces: TracesArgs,
+    /// The trace
+    #[arg(long, value_name = "ID")]
+    pub(crate) trace: String,
+    /// The instant, ms on the trace's clock; repeatable
+    #[arg(long, value_name = "X", required = true)]
+    pub(crate) t_star_ms: Vec<f64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TableOrJsonl {
+    Table,
+    Jsonl,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LanesArgs {
+    #[command(flatten)]
+    pub(crate) traces: TracesArgs,
+    /// Number of lanes
+    #[arg(long, required_unless_present = "lanes", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) concurrency: Option<u32>,
+    /// Seed of the run
+    #[arg(long, required_unless_present = "lanes")]
+    pub(crate) seed: Option<u64>,
+    /// Lanes given as a JSON array of [trace, t_star_ms]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["concurrency", "seed"])]
+    pub(crate) lanes: Option<PathBuf>,
+    /// Lower end of the start window, 0 to 1
+    #[arg(long, value_name = "R", default_value_t = 0.0)]
+    pub(crate) start_min: f64,
+    /// Upper end of the start window, 0 to 1
+    #[arg(long, value_name = "R", default_value_t = 1.0)]
+    pub(crate) start_max: f64,
+    /// Everything that starts a phase starts at once
+    #[arg(long)]
+    pub(crate) burst: bool,
+    /// Longest system-idle interval, seconds or `off`
+    #[arg(long, value_name = "S", default_value = "10")]
+    pub(crate) system_idle_cap: String,
+    /// `table` or `jsonl`
+    #[arg(long, value_enum, default_value_t = TableOrJsonl::Table)]
+    pub(crate) format: TableOrJsonl,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SimulateArgs {
+    #[command(flatten)]
+    pub(crate) run: RunArgs,
+    /// `fixed:MS`, or `golden` (the rule of the golden schedules)
+    #[arg(long, value_name = "SPEC", default_value = "fixed:1000")]
+    pub(crate) latency: String,
+    /// With `golden`: conversations whose id contains TEXT take MS longer; repeatable
+    #[arg(long, value_name = "TEXT=MS")]
+    pub(crate) slow: Vec<String>,
+    /// Lanes given as a JSON array of [trace, t_star_ms]; their primers are taken as just returned
+    #[arg(long, value_name = "FILE")]
+    pub(crate) lanes: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct MockArgs {
+    /// Port on 127.0.0.1; 0 takes any free one
+    #[arg(long, default_value_t = 0)]
+    pub(crate) port: u16,
+    /// The one model it serves; any if not given
+    #[arg(long)]
+    pub(crate) model: Option<String>,
+    /// Tokenizer to count with: hub name, folder, tokenizer.json, or `builtin`
+    #[arg(long, default_value = "builtin")]
+    pub(crate) tokenizer: String,
+    /// Time to the first token of an empty prompt, ms
+    #[arg(long, default_value_t = 50.0)]
+    pub(crate) ttft_ms: f64,
+    /// Prefill speed, tokens per second; infinite if not given
+    #[arg(long)]
+    pub(crate) prefill_tps: Option<f64>,
+    /// Time between tokens, ms
+    #[arg(long, default_value_t = 10.0)]
+    pub(crate) itl_ms: f64,
+    /// Requests that run at once; unlimited if not given
+    #[arg(long)]
+    pub(crate) max_running: Option<u32>,
+    /// Tokens of a prefix cache block
+    #[arg(long, default_value_t = 64)]
+    pub(crate) block_size: u32,
+    /// Blocks the prefix cache holds; no cache if not given
+    #[arg(long)]
+    pub(crate) cache_blocks: Option<u64>,
+    /// Longest prompt plus output, tokens; unlimited if not given
+    #[arg(long)]
+    pub(crate) context_limit: Option<u64>,
+    /// Key that requests must carry; none is asked for if not given
+    #[arg(long)]
+    pub(crate) api_key: Option<String>,
+    /// File for one JSON object a request
+    #[arg(long, value_name = "FILE")]
+    pub(crate) log: Option<PathBuf>,
+}

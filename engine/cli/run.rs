@@ -1,0 +1,339 @@
+//! `agentx run`: plan → corpus → text → lanes → replay → exports.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use agentx_corpus::text::{CorpusText, TextPool};
+use agentx_corpus::tokenizer::Tokenizer;
+use agentx_corpus::{SessionTemplate, load};
+use agentx_mock::{MockHandle, MockServer};
+use agentx_plan::{CorpusIdentity, Loaded, TokenizerIdentity, artifact_dir, filled_block, lock_json, workload_digest};
+use agentx_replay::lanes::{Lanes, build, build_given};
+use agentx_replay::{Replay, ReplayEnd, ReplayOptions, TransportFactory, report};
+use agentx_report::{ExportFacts, FileNames, Recorder, RecorderOptions, export, prepare_dir};
+use agentx_types::{
+    ClientStats, CorpusFacts, ErrorClass, JournalLine, Outcome, OutcomeKind, RecordSink, RequestError, RunClock, RunEnd, RunHeader,
+    StopReason, TokenCounter, Transport, TransportStats,
+};
+use agentx_wire::{WireOptions, WireTransport, ensure_open_files, preflight};
+use tokio::sync::mpsc;
+
+use crate::CommandResult;
+use crate::args::RunArgs;
+use crate::corpus_source::CorpusSource;
+use crate::failure::Failure;
+use crate::plan_request::{draw_benchmark_id, load_run};
+use crate::progress::{Progress, ProgressOptions};
+use crate::{logging, out, settings};
+
+/// The command.
+pub(crate) fn run(args: &RunArgs) -> CommandResult {
+    let loaded = load_run(args)?;
+    settings::unsupported(&loaded.plan)?;
+    let mut wire = settings::wire(&loaded.plan)?;
+    let mock = settings::mock(&loaded.plan)?;
+    let dir = prepare(&loaded, args)?;
+    logging::start(&loaded.plan.ui.log_level, args.verbose, Some(&dir))?;
+    let prepared = Prepared::new(&loaded, dir)?;
+
+    let server = match mock {
+        Some(options) => Some(start_mock(options, &prepared)?),
+        None => None,
+    };
+    if let Some(server) = &server {
+        wire.urls = vec![format!("http://127.0.0.1:{}", server.port())];
+        tracing::info!("simulated server of `target.mock` listens on port {}", server.port());
+    }
+    let lanes = prepared.lanes(None)?;
+    let widest = widest_fan_out(&prepared.templates);
+    ensure_open_files(u64::from(prepared.options.concurrency) * widest * 2).map_err(Failure::of)?;
+    if loaded.plan.target.preflight {
+        wait_until_ready(&loaded, &wire)?;
+    }
+
+    let clock = RunClock::start();
+    let recorder = prepared.record(&loaded, clock.wall_origin_ns(), lanes.plans.len(), false)?;
+    let progress = (loaded.plan.ui.kind != "none").then(|| {
+        let interval = loaded.plan.ui.stats_interval.map_or(30.0, |seconds| seconds.0);
+        let options = ProgressOptions {
+            interval: if interval > 0.0 { interval } else { 30.0 },
+            duration: prepared.options.duration,
+            realtime: loaded.plan.ui.realtime && interval > 0.0,
+        };
+        Progress::start(recorder.clone(), clock, options)
+    });
+    let threads = loaded.plan.engine.io_threads.map_or_else(default_threads, |threads| threads as usize);
+    let end = prepared.replay(lanes, recorder.clone(), false).run(
+        clock,
+        threads,
+        transports(Arc::new(wire), clock),
+        interrupts()?,
+    );
+    drop(progress);
+    drop(server);
+    prepared.export(&loaded, &recorder, end.map_err(|error| error.to_string()), args.cancel_exit_zero)
+}
+
+/// The output folder, made ready.
+pub(crate) fn prepare(loaded: &Loaded, args: &RunArgs) -> Result<PathBuf, Failure> {
+    let dir = PathBuf::from(artifact_dir(&loaded.plan, |name| Path::new(name).exists()));
+    let names = FileNames::new(loaded.plan.output.prefix.as_deref());
+    prepare_dir(&dir, &names, loaded.plan.output.dir.is_some(), args.overwrite).map_err(Failure::of)?;
+    Ok(dir)
+}
+
+/// Everything that is ready before the first request.
+pub(crate) struct Prepared {
+    pub(crate) dir: PathBuf,
+    pub(crate) options: ReplayOptions,
+    pub(crate) templates: Arc<[Arc<SessionTemplate>]>,
+    text: Arc<CorpusText>,
+    tokenizer: Tokenizer,
+    counts_on_our_side: bool,
+    corpus: CorpusFacts,
+    dataset: Option<serde_json::Value>,
+}
+
+impl Prepared {
+    /// Loads corpus and tokenizer, builds the text, writes the lock file.
+    pub(crate) fn new(loaded: &Loaded, dir: PathBuf) -> Result<Self, Failure> {
+        let plan = &loaded.plan;
+        for line in &loaded.warnings {
+            tracing::warn!("{line}");
+        }
+        for line in &loaded.notes {
+            tracing::info!("{line}");
+        }
+        for line in filled_block(&loaded.filled).lines() {
+            tracing::info!("{line}");
+        }
+        if !loaded.deviations.is_empty() {
+            let keys: Vec<&str> = loaded.deviations.iter().map(|deviation| deviation.key.as_str()).collect();
+            tracing::info!("off their defaults, unchecked by the scenario, and able to change the workload: {}", keys.join(", "));
+        }
+        let source = CorpusSource::of_plan(plan)?;
+        let corpus = load(&source.paths, &settings::corpus(plan)).map_err(Failure::of)?;
+        let facts = CorpusFacts {
+            source: source.name.clone(),
+            revision: source.revision.clone(),
+            sha256: corpus.sha256.clone(),
+            traces_loaded: corpus.templates.len() as u64,
+            traces_dropped: (corpus.report.scanned - corpus.report.loaded) as u64,
+            traces_dropped_by_context: corpus.report.rejected as u64,
+        };
+        let templates: Arc<[Arc<SessionTemplate>]> = corpus.templates.into_iter().map(Arc::new).collect();
+        let tokenizer = Tokenizer::load(&plan.tokenizer.source, Some(&plan.tokenizer.revision)).map_err(Failure::of)?;
+        let text = Arc::new(CorpusText::new(templates.clone(), TextPool::build(&tokenizer, plan.sampling.seed)));
+        for line in settings::text_warnings(&text) {
+            tracing::warn!("{line}");
+        }
+        tracing::info!("random seed {}", plan.sampling.seed);
+
+        let corpus_identity =
+            CorpusIdentity { source: source.name.clone(), revision: source.revision.clone(), sha256: facts.sha256.clone() };
+        let tokenizer_identity =
+            TokenizerIdentity { source: tokenizer.source().to_string(), sha256: tokenizer.digest().to_string() };
+        let lock = lock_json(loaded, &corpus_identity, &tokenizer_identity);
+        let path = dir.join("plan.lock.json");
+        std::fs::write(&path, format!("{lock:#}\n"))
+            .map_err(|error| Failure::Failed(format!("cannot write {}: {error}", path.display())))?;
+        tracing::info!("workload digest {}", workload_digest(plan, &facts.sha256, tokenizer.digest()));
+        Ok(Self {
+            options: settings::replay(plan, &draw_benchmark_id()),
+            templates,
+            text,
+            tokenizer,
+            counts_on_our_side: settings::counts_on_our_side(plan),
+            corpus: facts,
+            dataset: source.dataset,
+            dir,
+        })
+    }
+
+    /// Builds the lanes and tells about them.
+    pub(crate) fn lanes(&self, given: Option<&[(String, f64)]>) -> Result<Lanes, Failure> {
+        let lanes = match given {
+            Some(given) => build_given(&self.templates, given, &self.options),
+            None => build(&self.templates, &self.options),
+        }
+        .map_err(Failure::of)?;
+        for warning in &lanes.warnings {
+            tracing::warn!("{warning}");
+        }
+        const LANES_TOLD: usize = 32;
+        let lines = report::lane_lines(&lanes.plans, &self.templates, &self.options);
+        for (index, line) in lines.into_iter().enumerate() {
+            if index < 2 || lanes.plans.len() <= LANES_TOLD {
+                tracing::info!("{line}");
+            } else {
+                tracing::debug!("{line}");
+            }
+        }
+        tracing::info!("{}", report::barrier_line(&lanes.plans, &self.templates));
+        Ok(lanes)
+    }
+
+    /// Opens the result files and writes the journal's first line.
+    pub(crate) fn record(
+        &self,
+        loaded: &Loaded,
+        wall_origin_ns: i64,
+        lanes: usize,
+        simulated: bool,
+    ) -> Result<Arc<Recorder>, Failure> {
+        let recorder = Recorder::create(
+            &self.dir,
+            RecorderOptions {
+                names: FileNames::new(loaded.plan.output.prefix.as_deref()),
+                wall_origin_ns,
+                records: loaded.plan.output.level != "summary",
+                events: loaded.plan.output.events,
+                counter: self.counts_on_our_side.then(|| Arc::new(self.tokenizer.clone()) as Arc<dyn TokenCounter>),
+            },
+        )
+        .map_err(Failure::of)?;
+        recorder.journal(JournalLine::Run(RunHeader {
+            benchmark_id: self.options.benchmark_id.clone(),
+            version: env!("CARGO_PKG_VERSION").to_string(),
+            seed: self.options.seed,
+            lanes: lanes as u64,
+            concurrency: u64::from(self.options.concurrency),
+            wall_origin_ns,
+            simulated,
+            corpus: self.corpus.clone(),
+        }));
+        Ok(recorder)
+    }
+
+    /// The engine, ready to run.
+    pub(crate) fn replay(&self, lanes: Lanes, recorder: Arc<Recorder>, skip_primers: bool) -> Replay {
+        Replay {
+            options: self.options.clone(),
+            templates: self.templates.clone(),
+            lanes,
+            prompts: self.text.clone(),
+            sink: recorder,
+            count_prompts: self.counts_on_our_side,
+            skip_primers,
+        }
+    }
+
+    /// Closes the result files, writes every export, shows the tables.
+    pub(crate) fn export(
+        &self,
+        loaded: &Loaded,
+        recorder: &Recorder,
+        end: Result<ReplayEnd, String>,
+        cancel_exit_zero: bool,
+    ) -> CommandResult {
+        if let Err(what) = end {
+            tracing::error!("{what}");
+            let end = RunEnd {
+                stop: StopReason::InternalError,
+                was_cancelled: true,
+                errors: vec![what],
+                client: ClientStats::default(),
+            };
+            recorder.journal(JournalLine::RunEnded(end));
+        }
+        let data = recorder.finish().map_err(Failure::of)?;
+        let facts: ExportFacts =
+            settings::export_facts(loaded, self.dir.clone(), self.dataset.clone(), cancel_exit_zero);
+        let exported = export(&data, &facts).map_err(Failure::of)?;
+        for note in &data.notes {
+            tracing::warn!("{note}");
+        }
+        if let Some(stamp) = &exported.stamp {
+            for line in stamp.explanations() {
+                tracing::warn!("{line}");
+            }
+        }
+        out::err(exported.console.trim_end());
+        Ok(exported.verdict.code.clamp(0, 255) as u8)
+    }
+}
+
+fn default_threads() -> usize {
+    (std::thread::available_parallelism().map_or(1, usize::from) / 2).max(1)
+}
+
+/// Streams of one tree that may be open at once, at most: the root and its widest branch.
+fn widest_fan_out(templates: &[Arc<SessionTemplate>]) -> u64 {
+    let branches = templates.iter().flat_map(|template| &template.branches);
+    1 + branches.map(|branch| branch.children.len() as u64).max().unwrap_or(0)
+}
+
+fn start_mock(mut options: agentx_mock::MockOptions, prepared: &Prepared) -> Result<MockHandle, Failure> {
+    let counter: Tokenizer = match options.tokenizer.take() {
+        Some(source) => Tokenizer::load(&source, None).map_err(Failure::of)?,
+        None => prepared.tokenizer.clone(),
+    };
+    MockServer::start(options, Arc::new(counter)).map_err(Failure::of)
+}
+
+/// Asks the servers whether they are there; with `target.ready.timeout` asks again until they are.
+fn wait_until_ready(loaded: &Loaded, wire: &WireOptions) -> Result<(), Failure> {
+    let ready = &loaded.plan.target.ready;
+    let clock = RunClock::start();
+    loop {
+        match preflight(wire) {
+            Ok(()) => return Ok(()),
+            Err(error) if clock.now().as_seconds() >= ready.timeout.0 => return Err(Failure::of(error)),
+            Err(error) => {
+                tracing::info!("waiting for the server ({error}); asking again in {} s", ready.interval.0);
+                std::thread::sleep(std::time::Duration::from_secs_f64(ready.interval.0));
+            }
+        }
+    }
+}
+
+fn transports(wire: Arc<WireOptions>, clock: RunClock) -> TransportFactory {
+    Arc::new(move |_| match WireTransport::new(&wire, clock) {
+        Ok(transport) => Box::new(transport) as Box<dyn Transport>,
+        Err(error) => Box::new(Broken { message: error.to_string(), clock }),
+    })
+}
+
+/// A transport that could not be made: every request fails as one that cannot be built.
+struct Broken {
+    message: String,
+    clock: RunClock,
+}
+
+impl Transport for Broken {
+    fn send(&self, request: agentx_types::DispatchRequest) -> std::pin::Pin<Box<dyn Future<Output = Outcome>>> {
+        let now = self.clock.now();
+        let error = RequestError { class: ErrorClass::RequestBuild, code: None, message: self.message.clone() };
+        let outcome = Outcome::without_response(request.meta.key, OutcomeKind::Error(error), now, now);
+        Box::pin(std::future::ready(outcome))
+    }
+
+    fn cancel_all(&self) {}
+
+    fn stats(&self) -> TransportStats {
+        TransportStats::default()
+    }
+}
+
+/// Ctrl+C and SIGTERM: the first asks the run to end, the second leaves at once.
+fn interrupts() -> Result<mpsc::UnboundedReceiver<()>, Failure> {
+    use signal_hook::consts::{SIGINT, SIGTERM};
+    let (sender, receiver) = mpsc::unbounded_channel();
+    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM])
+        .map_err(|error| Failure::Failed(format!("cannot listen for Ctrl+C: {error}")))?;
+    std::thread::spawn(move || {
+        for (count, _) in signals.forever().enumerate() {
+            if count > 0 {
+                out::err("forced to quit; exports may be missing, records up to the last second are kept");
+                // The user asked twice: nothing may hold the program any longer.
+                #[expect(clippy::exit, reason = "the second Ctrl+C quits immediately (replay.md §9.4)")]
+                std::process::exit(130);
+            }
+            out::err("ending the run: requests in flight are cancelled and results written; press Ctrl+C again to force quitting");
+            if sender.send(()).is_err() {
+                return;
+            }
+        }
+    });
+    Ok(receiver)
+}
