@@ -30,7 +30,7 @@ fn folder(files: &[(&str, &str)]) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in files {
         let path = folder.path().join(name);
-        if name.ends_with(".gz") {
+        if path.extension().is_some_and(|ending| ending == "gz") {
             let mut file =
                 flate2::write::GzEncoder::new(std::fs::File::create(path).unwrap(), flate2::Compression::fast());
             file.write_all(text.as_bytes()).unwrap();

@@ -207,6 +207,20 @@ fn without_workers_the_list_stays_in_file_order() {
 }
 
 #[test]
+fn rows_of_one_instant_keep_the_order_in_which_one_goes_on_from_the_other() {
+    // Row 4 ends at once, so that row 3 can follow it, but not the other way round.
+    let entries = [
+        request(0.0, row(1, 1), 2.0),
+        with(request(0.5, row(1, 4), 0.0), json!({ "model": "x" })),
+        with(request(0.6, row(1, 5), 0.0), json!({ "model": "x" })),
+        with(request(34.0, row(1, 1), 1.0), json!({ "model": "x" })),
+        with(request(34.0, row(1, 2), 0.0), json!({ "model": "x" })),
+        request(40.0, row(1, 2), 1.0),
+    ];
+    check("main 0 5, fa:000 1 2 4 3", &entries);
+}
+
+#[test]
 fn thresholds_are_strict() {
     let against = |peak: u64, input: u64, output: u64| {
         let worker = with(request(1.5, fork(2, 70, 2), 1.0), json!({ "in": input, "out": output }));
@@ -231,7 +245,7 @@ fn thresholds_are_strict() {
     check_with("main 0 1, fa:000 2", &against(400, 100, 50), |knobs| knobs.aux_max_requests = 0);
     check_with("main 0 1, fa:000 2", &against(400, 20_001, 1_000), |knobs| knobs.aux_reduction_osl_max = 0);
     check_with("main 0 1, fa:000 2", &against(400, 100, 50), |knobs| {
-        (knobs.aux_isl_floor, knobs.aux_isl_ratio) = (0, 0.0)
+        (knobs.aux_isl_floor, knobs.aux_isl_ratio) = (0, 0.0);
     });
 }
 
