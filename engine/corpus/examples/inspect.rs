@@ -43,6 +43,5 @@ fn main() -> Result<(), Box<dyn Error>> {
         write!(out, "{}", summary.finish(&report))?;
     }
     out.flush()?;
-    report.require_eligible(&options)?;
-    Ok(())
+    report.require_eligible(&options).map_err(Into::into)
 }

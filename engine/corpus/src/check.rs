@@ -199,3 +199,147 @@ fn predecessors(template: &SessionTemplate) -> Result<(), Violation> {
     }
     ensure(done == total, 8, || format!("{} turns wait for each other in a circle", total - done))
 }
+
+#[cfg(test)]
+mod tests {
+    use agentx_types::{BranchIndex, ConversationIndex, TurnIndex};
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::options::CorpusOptions;
+    use crate::streams::take_apart;
+    use crate::template::TurnRef;
+    use crate::testing::{outline, parse, reconstruct, request, subagent, trace_json, with};
+
+    /// The number of the rule that a changed template breaks.
+    fn broken(change: impl FnOnce(&mut SessionTemplate)) -> Option<u8> {
+        let inside = [request(2.0, 700..703, 1.0), request(4.0, 700..705, 1.0)];
+        let entries = [
+            request(0.0, 1..5, 1.0),
+            subagent(2.0, "a", &inside),
+            request(2.5, [1, 90], 1.0),
+            request(9.0, 1..9, 1.0),
+            request(19.0, 1..11, 1.0),
+        ];
+        let trace = parse(&trace_json(&entries));
+        let (mut template, _) = reconstruct(&trace, &CorpusOptions::default()).expect("a good trace");
+        assert_eq!(outline(&template), "main 0 3 4, sa:a 1.0 1.1, aux:000 2");
+        change(&mut template);
+        let parts = take_apart(&trace, &CorpusOptions::default().weka).expect("a good trace");
+        let streams: Vec<&Stream<'_>> = std::iter::once(&parts.root)
+            .chain(parts.entries.iter().flat_map(|entry| &entry.streams))
+            .chain(parts.flat.iter().map(|chain| &chain.stream))
+            .collect();
+        check(&trace, &streams, 0, &template).err().map(|violation| violation.rule)
+    }
+
+    #[test]
+    fn each_rule_is_looked_after() {
+        let set = |at: (usize, usize), change: fn(&mut crate::template::Turn)| {
+            broken(|template| change(&mut template.conversations[at.0].turns[at.1]))
+        };
+        assert_eq!(broken(|_| ()), None);
+        assert_eq!(set((0, 1), |turn| turn.source.outer = 0), Some(1));
+        assert_eq!(broken(|template| drop(template.conversations[1].turns.pop())), Some(1));
+        assert_eq!(broken(|template| template.branches[0].join = Some(TurnIndex(0))), Some(4));
+        assert_eq!(broken(|template| template.conversations[0].turns[1].spawns.push(BranchIndex(0))), Some(4));
+        assert_eq!(broken(|template| template.branches[1].children.clear()), Some(4));
+        assert_eq!(set((0, 2), |turn| turn.edit.push[0].tail += 1), Some(5));
+        assert_eq!(set((0, 2), |turn| turn.edit.push[0].runs[0].first += 1), Some(5));
+        assert_eq!(set((0, 2), |turn| turn.edit.push.iter_mut().for_each(|one| one.role = Role::Assistant)), Some(6));
+        assert_eq!(set((0, 1), |turn| turn.delay_ms = Some(-1.0)), Some(7));
+        assert_eq!(set((0, 1), |turn| turn.max_tokens = 0), Some(7));
+        let waits = |at: (usize, usize), on: (u32, u32)| {
+            broken(|template| {
+                let on = TurnRef { conversation: ConversationIndex(on.0), turn: TurnIndex(on.1) };
+                template.conversations[at.0].turns[at.1].after.push(on);
+            })
+        };
+        assert_eq!(waits((0, 1), (2, 0)), None);
+        // Another scope; its own stream; a turn that waits for the helper that waits for it.
+        assert_eq!(waits((0, 1), (1, 0)), Some(8));
+        assert_eq!(waits((0, 2), (0, 1)), Some(8));
+        assert_eq!(waits((2, 0), (0, 2)), Some(8));
+        assert_eq!(broken(|template| template.conversations[2].id = "t".into()), Some(9));
+    }
+
+    /// A request on one of a few rows of ids that share beginnings; times are coarse, so that everything collides.
+    fn random_request() -> impl Strategy<Value = Value> {
+        let ids = (0_u64..4, 0_u64..9, 0_u64..7).prop_map(|(base, shared, own)| {
+            let own = (0..own).map(move |id| 100 * base + 20 + id);
+            (0..shared).chain(own).collect::<Vec<u64>>()
+        });
+        let api_time =
+            prop_oneof![3 => (0_u32..9).prop_map(|time| json!(time)), 1 => Just(json!(null)), 1 => Just(json!(-2))];
+        let stop = prop_oneof![Just("tool_use"), Just("end_turn"), Just("")];
+        (0_u32..40, ids, -70_i64..70, prop_oneof![Just(0_u32), 1_u32..400], api_time, 0_u8..4, stop).prop_map(
+            |(t, ids, off, out, api_time, model, stop)| {
+                let aligned = 64 * ids.len() as i64;
+                let input = if off % 3 == 0 { aligned } else { (aligned + off).max(0) };
+                let model = if model == 0 { "x" } else { "m" };
+                with(
+                    request(f64::from(t), ids, 0.0),
+                    json!({
+                        "in": input, "out": out, "api_time": api_time, "model": model, "stop": stop,
+                        "think_time": if off > 40 { json!(off) } else { json!(null) },
+                    }),
+                )
+            },
+        )
+    }
+
+    fn random_entry() -> impl Strategy<Value = Value> {
+        let marker =
+            (0_u32..40, 0_u32..9, prop::collection::vec(random_request(), 0..7), prop::option::of(0_i64..20_000));
+        let marker = marker.prop_map(|(t, id, requests, duration)| {
+            with(subagent(f64::from(t), &format!("a{id}"), &requests), json!({ "duration_ms": duration }))
+        });
+        prop_oneof![4 => random_request(), 1 => marker]
+    }
+
+    fn random_trace() -> impl Strategy<Value = Value> {
+        let sorted = |mut entries: Vec<Value>| {
+            entries.sort_by(|a, b| a["t"].as_f64().unwrap_or(0.0).total_cmp(&b["t"].as_f64().unwrap_or(0.0)));
+            entries
+        };
+        (prop::collection::vec(random_entry(), 0..40), any::<bool>(), prop_oneof![3 => Just(0_u32), 1 => 1_u32..200])
+            .prop_map(move |(entries, in_order, prefix)| {
+                let entries = if in_order { sorted(entries) } else { entries };
+                with(trace_json(&entries), json!({ "tool_tokens": prefix }))
+            })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 1_000, ..ProptestConfig::default() })]
+
+        /// Whatever the trace, its template keeps all rules or the trace is refused for a reason of its own.
+        #[test]
+        fn random_traces_keep_the_rules(json in random_trace(), split in any::<bool>(), tool_shaped in any::<bool>()) {
+            let trace = parse(&json);
+            let mut options = CorpusOptions::default();
+            options.weka.split_flattened_agents = split;
+            options.weka.tool_shaped_messages = tool_shaped;
+            options.weka.worker_group_min = 2;
+            let template = match reconstruct(&trace, &options) {
+                Ok((template, _)) => template,
+                Err(error) => {
+                    prop_assert!(["prefix_uncovered", "duplicate_agent_id"].contains(&error.code()), "{}", error);
+                    return Ok(());
+                }
+            };
+            for conversation in &template.conversations {
+                for (turn, values) in conversation.turns.iter().enumerate() {
+                    let list = conversation.context_at(turn.into());
+                    let tokens: u64 = list.iter().map(|one| u64::from(one.blocks) * 64 + u64::from(one.tail)).sum();
+                    prop_assert_eq!(tokens, values.input_tokens);
+                    prop_assert!(!list.is_empty() && (1..=list.len()).contains(&(values.emitted as usize)));
+                    // What is not sent anew was not touched.
+                    let untouched = list.len() - values.emitted as usize;
+                    prop_assert!(values.reset || turn == 0 || untouched == values.edit.keep as usize);
+                    prop_assert!(values.cache.hits <= values.cache.total);
+                }
+            }
+        }
+    }
+}

@@ -22,8 +22,8 @@ mod select;
 mod source;
 mod streams;
 pub mod template;
-pub mod text;
-pub mod tokenizer;
+#[cfg(test)]
+mod testing;
 mod topology;
 mod values;
 

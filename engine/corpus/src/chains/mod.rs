@@ -8,6 +8,8 @@ mod greedy;
 mod groups;
 mod preamble;
 mod seams;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use classify::WorkerClass;
 
@@ -113,9 +115,8 @@ pub(crate) fn split(rows: &[Row<'_>], knobs: &WekaKnobs) -> Split {
             Worker { class: classify::class(rows, &rows_of_chain, group, &yardstick, knobs), rows: rows_of_chain }
         })
         .collect();
-    let mut main = main;
-    main.extend(preamble);
-    main.sort_by(|a, b| time_order(rows, *a, *b));
+    // The preamble is the earliest row of all.
+    let main = preamble.into_iter().chain(main).collect();
     Split { main, preamble, main_first_with_ids, workers }
 }
 

@@ -42,8 +42,8 @@ pub(super) fn join(rows: &[Row<'_>], chains: &mut [Chain], knobs: &WekaKnobs) {
 
         let continuation = std::mem::take(&mut chains[elected].rows);
         chains[elected].joined = Some(owner);
-        chains[owner].rows.extend(continuation);
-        chains[owner].rows.sort_by(|a, b| time_order(rows, *a, *b));
+        let owned = std::mem::take(&mut chains[owner].rows);
+        chains[owner].rows = append(rows, owned, continuation);
         let new_tail = chains[elected].tail;
         chains[owner].tail = new_tail;
         let Some(new_tail) = new_tail else { continue };
@@ -68,6 +68,21 @@ pub(super) fn join(rows: &[Row<'_>], chains: &mut [Chain], knobs: &WekaKnobs) {
             chains[number].fork = Some(ForkPoint { chain, ..fork });
         }
     }
+}
+
+/// The rows of a chain and of its continuation in order of (t, index). Rows with ids keep the order in which one goes on
+/// from the other, which may be against their index where they start at the same time.
+fn append(rows: &[Row<'_>], owned: Vec<usize>, continuation: Vec<usize>) -> Vec<usize> {
+    let mut joined = owned;
+    joined.extend(continuation);
+    let mut with_ids = joined.clone();
+    with_ids.retain(|row| rows[*row].has_ids());
+    joined.sort_by(|a, b| time_order(rows, *a, *b));
+    let places = joined.iter_mut().filter(|row| rows[**row].has_ids());
+    for (place, row) in places.zip(with_ids) {
+        *place = row;
+    }
+    joined
 }
 
 /// Whether a fork may be the same agent going on from `tail`.

@@ -104,7 +104,7 @@ impl Summary {
 
     fn report_lines(&self) -> Vec<String> {
         let report = &self.report;
-        let counted = |count: usize, what: &str| (count > 0).then(|| format!("{} {what}", grouped(count as f64)));
+        let counted = |count: usize, what: &str| (count > 0).then(|| format!("{what}: {}", grouped(count as f64)));
         let mut lines: Vec<String> = [
             counted(report.zero_outputs, "requests with output 0 (they ask for 1 token)"),
             counted(report.missing_api_time, "requests without api_time (duration 0)"),
@@ -119,7 +119,7 @@ impl Summary {
         .into_iter()
         .flatten()
         .collect();
-        lines.extend(report.ignored_keys.iter().map(|(key, count)| format!("ignored key `{key}`, {count} times")));
+        lines.extend(report.ignored_keys.iter().map(|(key, count)| format!("ignored keys `{key}`: {count}")));
         lines
     }
 }
@@ -220,4 +220,26 @@ fn grouped(value: f64) -> String {
         text.push(digit);
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use crate::{CorpusOptions, UnknownKeys, inspect_each};
+
+    #[test]
+    fn a_summary_shows_what_would_be_replayed() {
+        let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+        let traces = ["edge_13_nested", "edge_15_joins", "edge_23_delays", "edge_e4_bad_type"];
+        let mut paths: Vec<PathBuf> =
+            traces.iter().map(|name| root.join(format!("tests/data/traces/{name}.json.gz"))).collect();
+        paths.push(root.join("tests/data/cases/unknown-keys-and-types-input-a.json"));
+        let options = CorpusOptions { unknown_keys: UnknownKeys::Ignore, ..CorpusOptions::default() };
+        let mut summary = super::Summary::default();
+        let report =
+            inspect_each(&paths, &options, None, |name, template| summary.add(name, template)).expect("readable");
+        let text = summary.finish(&report).to_string().replace(&root.display().to_string(), "CRATE");
+        insta::assert_snapshot!(text);
+    }
 }
