@@ -9,12 +9,17 @@ use std::time::Instant;
 
 use agentx_corpus::text::{CorpusText, TextPool};
 use agentx_corpus::tokenizer::Tokenizer;
-use agentx_corpus::{
-    ContextEdit, Conversation, ConversationKind, Role, Run, Segment, SessionTemplate, Turn,
+use agentx_corpus::{ContextEdit, Conversation, ConversationKind, Role, Run, Segment, SessionTemplate, Turn};
+use agentx_types::{
+    CacheCounts, ConversationIndex, PromptAt, PromptSource, SourceKind, SourceRef, TemplateIndex, TokenCounter,
+    TurnIndex,
 };
-use agentx_types::{CacheCounts, ConversationIndex, PromptAt, PromptSource, SourceKind, SourceRef, TemplateIndex, TokenCounter, TurnIndex};
 
-#[expect(clippy::print_stdout, clippy::disallowed_methods, reason = "a benchmark: figures on stdout, a clock of its own")]
+#[expect(
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    reason = "a benchmark: figures on stdout, a clock of its own"
+)]
 fn main() -> Result<(), Box<dyn Error>> {
     let source = env::args().nth(1).unwrap_or_else(|| "builtin".to_owned());
     let start = Instant::now();
@@ -46,7 +51,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         buffer.clear();
     }
     let whole = start.elapsed() / ROUNDS;
-    println!("prompt of 100,032 tokens: opened in {opened:?}, opened and read in {whole:?}, {} bytes", bytes / ROUNDS as usize);
+    println!(
+        "prompt of 100,032 tokens: opened in {opened:?}, opened and read in {whole:?}, {} bytes",
+        bytes / ROUNDS as usize
+    );
     let mut all = Vec::new();
     text.write_messages(at, None, &mut all)?;
     let json: serde_json::Value = serde_json::from_slice(&all)?;
@@ -57,7 +65,13 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 fn one_prompt(blocks: u32) -> SessionTemplate {
-    let segment = Segment { role: Role::User, runs: [Run { first: 0, len: blocks }].into_iter().collect(), blocks, tail: 0, turn: TurnIndex(0) };
+    let segment = Segment {
+        role: Role::User,
+        runs: [Run { first: 0, len: blocks }].into_iter().collect(),
+        blocks,
+        tail: 0,
+        turn: TurnIndex(0),
+    };
     let turn = Turn {
         source: SourceRef { kind: SourceKind::WekaMain, outer: 0, inner: None },
         start_ms: None,
@@ -77,6 +91,21 @@ fn one_prompt(blocks: u32) -> SessionTemplate {
         joins: Default::default(),
         after: Vec::new(),
     };
-    let root = Conversation { id: Arc::from("t"), kind: ConversationKind::Main, parent: None, scope: Arc::from("t"), branch: None, turns: vec![turn] };
-    SessionTemplate { id: Arc::from("t"), name: Arc::from("t"), sha256: String::new(), block_size: 64, peak_context: 0, conversations: vec![root], branches: Vec::new() }
+    let root = Conversation {
+        id: Arc::from("t"),
+        kind: ConversationKind::Main,
+        parent: None,
+        scope: Arc::from("t"),
+        branch: None,
+        turns: vec![turn],
+    };
+    SessionTemplate {
+        id: Arc::from("t"),
+        name: Arc::from("t"),
+        sha256: String::new(),
+        block_size: 64,
+        peak_context: 0,
+        conversations: vec![root],
+        branches: Vec::new(),
+    }
 }

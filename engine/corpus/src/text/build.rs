@@ -75,7 +75,9 @@ pub struct TextReport {
 impl fmt::Display for TextReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.exactness {
-            Exactness::Lines => write!(f, "token counts are exact: {} pieces of text, {} words", self.pieces, self.words)?,
+            Exactness::Lines => {
+                write!(f, "token counts are exact: {} pieces of text, {} words", self.pieces, self.words)?
+            }
             Exactness::WordsOnly => write!(f, "token counts are exact, in rows of {} words", self.words)?,
             Exactness::Approximate => write!(
                 f,

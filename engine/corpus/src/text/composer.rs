@@ -220,10 +220,14 @@ impl Composer {
         let own = |head: &&Head| HEADS[head.template].style as usize == style;
         let heads = || self.pool.heads.iter().filter(fits);
         let count = heads().filter(own).count();
-        let chosen =
-            if count > 0 { heads().filter(own).nth(draws.below(count)) } else { heads().min_by_key(|head| head.tokens) };
+        let chosen = if count > 0 {
+            heads().filter(own).nth(draws.below(count))
+        } else {
+            heads().min_by_key(|head| head.tokens)
+        };
         if let Some(head) = chosen {
-            let words = (0..head.words).map(|_| draws.below(self.pool.words.len())).collect::<smallvec::SmallVec<[_; 12]>>();
+            let words =
+                (0..head.words).map(|_| draws.below(self.pool.words.len())).collect::<smallvec::SmallVec<[_; 12]>>();
             self.write_head(*head, words, sink);
             return Body::Pieces { style, rest: tokens - head.tokens, draws };
         }

@@ -289,11 +289,7 @@ impl Checker<'_> {
     }
 
     fn prompt_at(&self, conversation: usize, turn: usize) -> PromptAt {
-        PromptAt {
-            template: self.at,
-            conversation: ConversationIndex::from(conversation),
-            turn: TurnIndex::from(turn),
-        }
+        PromptAt { template: self.at, conversation: ConversationIndex::from(conversation), turn: TurnIndex::from(turn) }
     }
 }
 
