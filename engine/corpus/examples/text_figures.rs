@@ -14,6 +14,10 @@ use agentx_types::{
     CacheCounts, ConversationIndex, PromptAt, PromptSource, SourceKind, SourceRef, TemplateIndex, TokenCounter,
     TurnIndex,
 };
+use smallvec::SmallVec;
+
+/// Times each measurement is taken.
+const ROUNDS: u32 = 50;
 
 #[expect(
     clippy::print_stdout,
@@ -33,7 +37,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     let text = CorpusText::new(vec![one_prompt(1_563)].into(), pool);
     let at = PromptAt { template: TemplateIndex(0), conversation: ConversationIndex(0), turn: TurnIndex(0) };
     let mut buffer = Vec::with_capacity(64 * 1024);
-    const ROUNDS: u32 = 50;
     let start = Instant::now();
     for _ in 0..ROUNDS {
         drop(text.open(at, None));
@@ -87,8 +90,8 @@ fn one_prompt(blocks: u32) -> SessionTemplate {
         reset: false,
         emitted: 1,
         cache: CacheCounts::default(),
-        spawns: Default::default(),
-        joins: Default::default(),
+        spawns: SmallVec::new(),
+        joins: SmallVec::new(),
         after: Vec::new(),
     };
     let root = Conversation {

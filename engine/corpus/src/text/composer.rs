@@ -139,7 +139,8 @@ impl Composer {
         let long = (permutation(HeadForm::Long, USE_LONG), Arc::new(self.choices(HeadForm::Long, size)));
         let needs_long = u128::from(largest_id) >= short.0.domain();
         let is_missing = |choices: &Choices| choices.iter().any(Vec::is_empty);
-        (!is_missing(&short.1) && !(needs_long && is_missing(&long.1))).then_some(TraceForm::Lines { short, long })
+        let fits = !is_missing(&short.1) && (!needs_long || !is_missing(&long.1));
+        fits.then_some(TraceForm::Lines { short, long })
     }
 
     /// For each style the heads that leave a body which can be filled: of that style and short, else of that style,
