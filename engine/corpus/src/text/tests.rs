@@ -1,7 +1,8 @@
 //! The promises of the text, on hand-made templates and the built-in tokenizer.
 
 use std::collections::HashSet;
-use std::path::Path;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use agentx_types::{Marker, MarkerTarget, PromptAt, PromptSource, TokenCounter};
@@ -16,6 +17,7 @@ use super::testing::{at, builtin, pool, segment, template};
 use super::verify::verify_tokens;
 use crate::template::{Role, Segment, SessionTemplate};
 use crate::tokenizer::Tokenizer;
+use crate::{CorpusOptions, inspect_each};
 
 const TARGETS: [MarkerTarget; 5] = [
     MarkerTarget::None,
@@ -397,4 +399,27 @@ fn tiny_blocks_warn_when_ids_outnumber_their_words() {
     let warnings = text.warnings();
     assert_eq!(warnings.len(), 1);
     assert!(warnings[0].starts_with("trace many: blocks of 1 tokens"), "{}", warnings[0]);
+}
+
+/// Every request of the recorded traces beside the workspace, if they are there. Another tokenizer than the built-in
+/// one is tried when `AGENTX_TEST_TOKENIZER` names it.
+#[test]
+fn recorded_traces_are_exact() {
+    let shared = std::env::var_os("AGENTX_SHARED")
+        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared"), PathBuf::from);
+    let traces = shared.join("traces");
+    if !traces.is_dir() {
+        writeln!(std::io::stderr(), "skipped: no traces in {}", traces.display()).unwrap();
+        return;
+    }
+    let mut templates = Vec::new();
+    inspect_each(&[traces], &CorpusOptions::default(), None, |_, template| templates.extend(template.ok().cloned()))
+        .unwrap();
+    let pool = match std::env::var("AGENTX_TEST_TOKENIZER") {
+        Ok(source) => TextPool::build(&Tokenizer::load(&source, None).unwrap(), 1),
+        Err(_) => pool(),
+    };
+    let report = verify_tokens(&CorpusText::new(templates.into(), pool), Some(300));
+    assert_eq!(report.requests, 300);
+    assert!(report.is_exact() && report.repeated_blocks == 0, "{report} {:?}", report.offenders);
 }
