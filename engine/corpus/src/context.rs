@@ -236,3 +236,103 @@ fn assistant_caps(prompts: &[Prompt<'_>], block_size: u32) -> Vec<u32> {
     }
     caps
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use crate::options::CorpusOptions;
+    use crate::testing::{messages, request, template_with, trace_json, with};
+
+    /// A turn: number of ids from 0 (and others from 1 000), input tokens, output tokens.
+    struct Say(u64, u64, u64, u64);
+
+    fn trace(turns: &[Say], prefix: u64) -> Value {
+        let entries: Vec<Value> = turns
+            .iter()
+            .enumerate()
+            .map(|(turn, Say(common, other, input, output))| {
+                let ids = (0..*common).chain(1_000..1_000 + other);
+                let start = 10.0 * turn as f64;
+                with(request(start, ids, 1.0), json!({ "in": input, "out": output, "input_types": ["tool_result"] }))
+            })
+            .collect();
+        with(trace_json(&entries), json!({ "tool_tokens": prefix }))
+    }
+
+    fn sent(turns: &[Say], prefix: u64, tool_shaped: bool) -> String {
+        let mut options = CorpusOptions::default();
+        options.weka.tool_shaped_messages = tool_shaped;
+        options.weka.split_flattened_agents = false;
+        messages(template_with(&trace(turns, prefix), &options).root(), 64)
+    }
+
+    #[test]
+    fn each_turn_says_what_its_blocks_say() {
+        for (name, turns, prefix, expected) in [
+            ("aligned growth appends", vec![Say(20, 0, 1280, 130), Say(24, 0, 1536, 0)], 0, "+u1280 | u1280 +a192 u64"),
+            ("no answer, no assistant", vec![Say(20, 0, 1280, 0), Say(24, 0, 1536, 0)], 0, "+u1280 | u1280 +u256"),
+            (
+                "a partial tail resets each turn",
+                vec![Say(3, 0, 200, 64), Say(5, 0, 330, 64), Say(6, 0, 390, 64)],
+                0,
+                "+u200 | !u192 a64 u74 | !u192 a64 u64 a64 u6",
+            ),
+            ("a prefix is a system message", vec![Say(5, 0, 320, 0)], 100, "+s128 u192"),
+            ("a prefix as long as the prompt", vec![Say(2, 0, 128, 0)], 128, "+s128"),
+            ("a prefix longer than the input", vec![Say(5, 0, 130, 0)], 320, "+s128 u2"),
+            ("nothing at all is still a message", vec![Say(0, 0, 0, 5), Say(0, 0, 0, 5)], 0, "+u0 | !u0"),
+            ("ids short of the input", vec![Say(2, 0, 640, 0), Say(2, 0, 700, 0)], 0, "+u640 | !u128 u572"),
+            ("an id for the partial block", vec![Say(12, 0, 756, 10), Say(13, 0, 832, 0)], 0, "+u756 | !u704 a64 u64"),
+            (
+                "more ids than blocks, fewer tokens",
+                vec![Say(12, 0, 756, 0), Say(12, 0, 700, 0)],
+                0,
+                "+u756 | !u640 u60",
+            ),
+            ("context lost", vec![Say(4, 0, 256, 64), Say(0, 3, 192, 64)], 0, "+u256 | !u192"),
+            (
+                "cut at the end of a segment, inside the user's, inside the assistant's",
+                vec![Say(4, 0, 256, 100), Say(8, 0, 512, 0), Say(4, 2, 384, 0), Say(2, 3, 320, 0)],
+                0,
+                "+u256 | u256 +a128 u128 | !u256 u128 | !u128 u192",
+            ),
+            (
+                "inside the assistant's",
+                vec![Say(4, 0, 256, 150), Say(8, 0, 512, 70), Say(5, 4, 576, 0)],
+                0,
+                "+u256 | u256 +a192 u64 | !u256 a64 a128 u128",
+            ),
+            (
+                "a pull-back to nothing new ends with the user's words",
+                vec![Say(4, 0, 256, 200), Say(8, 0, 512, 0), Say(6, 0, 384, 0)],
+                0,
+                "+u256 | u256 +a64 u192 | !u256 a64 u64",
+            ),
+            (
+                "the same thrice",
+                vec![Say(4, 0, 256, 64), Say(4, 0, 256, 64), Say(4, 0, 256, 64)],
+                0,
+                "+u256 | !u256 | !u256",
+            ),
+            ("the share may not take all", vec![Say(4, 0, 256, 999), Say(6, 0, 384, 0)], 0, "+u256 | u256 +a64 u64"),
+            ("unless there is a tail", vec![Say(4, 0, 256, 999), Say(6, 0, 390, 0)], 0, "+u256 | u256 +a128 u6"),
+            ("one new block is the user's", vec![Say(4, 0, 256, 999), Say(5, 0, 320, 0)], 0, "+u256 | u256 +u64"),
+            ("no answer before a question", vec![Say(2, 0, 128, 64), Say(4, 0, 256, 0)], 128, "+s128 | s128 +u128"),
+        ] {
+            assert_eq!(sent(&turns, prefix, false), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn tool_results_pair_with_the_answer_they_are_sent_with() {
+        let turns = [Say(4, 0, 256, 64), Say(8, 0, 512, 0), Say(9, 0, 576, 0), Say(11, 0, 704, 64), Say(15, 0, 960, 0)];
+        let expected = "+u256 | u256 +a64 t192 | u256 a64 t192 +u64 | u256 a64 t192 u64 +u128 | \
+                        u256 a64 t192 u64 u128 +a64 t192";
+        assert_eq!(sent(&turns, 0, true), expected);
+        // What was once sent plain stays plain, also in a list that is sent anew; what is cut stays what it was.
+        let turns = [Say(4, 0, 256, 64), Say(8, 0, 512, 0), Say(7, 3, 640, 64), Say(7, 3, 650, 0)];
+        let expected = "+u256 | u256 +a64 t192 | !u256 a64 t128 u192 | u256 a64 t128 u192 +u10";
+        assert_eq!(sent(&turns, 0, true), expected);
+    }
+}

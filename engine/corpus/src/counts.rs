@@ -36,3 +36,32 @@ pub(crate) fn count(visits: &[Visit<'_>]) -> Vec<CacheCounts> {
     }
     counts
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use crate::testing::{outline, request, subagent, template, with};
+
+    #[test]
+    fn streams_share_one_cache_in_order_of_time() {
+        let inside = [request(6.0, [1, 2, 70], 0.0), request(6.0, [1, 2, 70, 71], 1.0)];
+        let entries = [
+            subagent(0.0, "dropped", &[request(0.0, 1..9, 1.0)]),
+            request(1.0, 1..4, 1.0),
+            subagent(6.0, "a", &inside),
+            request(5.0, 1..6, 1.0),
+            with(request(7.5, [], 1.0), json!({ "in": 9 })),
+            request(9.0, [1, 2, 71, 3], 1.0),
+            request(9.5, 1..6, 1.0),
+        ];
+        let template = template(&entries);
+        assert_eq!(outline(&template), "main 1 3 4 6, sa:a 2.0 2.1, aux:000 5");
+        let counts: Vec<(u64, u64)> = template
+            .conversations
+            .iter()
+            .flat_map(|conversation| conversation.turns.iter().map(|turn| (turn.cache.hits, turn.cache.total)))
+            .collect();
+        assert_eq!(counts, [(0, 3), (3, 5), (0, 0), (5, 5), (2, 3), (3, 4), (4, 4)]);
+    }
+}

@@ -21,6 +21,8 @@ mod select;
 mod source;
 mod streams;
 pub mod template;
+#[cfg(test)]
+mod testing;
 pub mod text;
 pub mod tokenizer;
 mod topology;

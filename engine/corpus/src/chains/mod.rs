@@ -8,6 +8,8 @@ mod greedy;
 mod groups;
 mod preamble;
 mod seams;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use classify::WorkerClass;
 

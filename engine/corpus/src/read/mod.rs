@@ -7,6 +7,8 @@ mod context;
 mod entry;
 mod field;
 mod list;
+#[cfg(test)]
+mod tests;
 mod trace;
 
 use std::io::{BufReader, Read};
