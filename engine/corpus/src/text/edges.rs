@@ -241,7 +241,9 @@ mod tests {
         let tokenizer = builtin();
         let meter = Meter::new(&tokenizer);
         let mut units: Vec<Unit> = ["let a b;\n", "let c d;\n"].map(|text| unit(&meter, text)).to_vec();
-        units.iter_mut().for_each(|unit| unit.origin = Origin::Head(6));
+        for unit in &mut units {
+            unit.origin = Origin::Head(6);
+        }
         units.push(unit(&meter, "row\n"));
         drop_units(&mut units, |unit| unit.text.contains(" c "));
         assert_eq!(texts(&units), ["row\n"]);
