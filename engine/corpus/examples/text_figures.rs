@@ -9,12 +9,21 @@ use std::time::Instant;
 
 use agentx_corpus::text::{CorpusText, TextPool};
 use agentx_corpus::tokenizer::Tokenizer;
-use agentx_corpus::{
-    ContextEdit, Conversation, ConversationKind, Role, Run, Segment, SessionTemplate, Turn,
+use agentx_corpus::{ContextEdit, Conversation, ConversationKind, Role, Run, Segment, SessionTemplate, Turn};
+use agentx_types::{
+    CacheCounts, ConversationIndex, PromptAt, PromptSource, SourceKind, SourceRef, TemplateIndex, TokenCounter,
+    TurnIndex,
 };
-use agentx_types::{CacheCounts, ConversationIndex, PromptAt, PromptSource, SourceKind, SourceRef, TemplateIndex, TokenCounter, TurnIndex};
+use smallvec::SmallVec;
 
-#[expect(clippy::print_stdout, clippy::disallowed_methods, reason = "a benchmark: figures on stdout, a clock of its own")]
+/// Times each measurement is taken.
+const ROUNDS: u32 = 50;
+
+#[expect(
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    reason = "a benchmark: figures on stdout, a clock of its own"
+)]
 fn main() -> Result<(), Box<dyn Error>> {
     let source = env::args().nth(1).unwrap_or_else(|| "builtin".to_owned());
     let start = Instant::now();
@@ -28,7 +37,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     let text = CorpusText::new(vec![one_prompt(1_563)].into(), pool);
     let at = PromptAt { template: TemplateIndex(0), conversation: ConversationIndex(0), turn: TurnIndex(0) };
     let mut buffer = Vec::with_capacity(64 * 1024);
-    const ROUNDS: u32 = 50;
     let start = Instant::now();
     for _ in 0..ROUNDS {
         drop(text.open(at, None));
@@ -46,7 +54,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         buffer.clear();
     }
     let whole = start.elapsed() / ROUNDS;
-    println!("prompt of 100,032 tokens: opened in {opened:?}, opened and read in {whole:?}, {} bytes", bytes / ROUNDS as usize);
+    println!(
+        "prompt of 100,032 tokens: opened in {opened:?}, opened and read in {whole:?}, {} bytes",
+        bytes / ROUNDS as usize
+    );
     let mut all = Vec::new();
     text.write_messages(at, None, &mut all)?;
     let json: serde_json::Value = serde_json::from_slice(&all)?;
@@ -57,7 +68,13 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 fn one_prompt(blocks: u32) -> SessionTemplate {
-    let segment = Segment { role: Role::User, runs: [Run { first: 0, len: blocks }].into_iter().collect(), blocks, tail: 0, turn: TurnIndex(0) };
+    let segment = Segment {
+        role: Role::User,
+        runs: [Run { first: 0, len: blocks }].into_iter().collect(),
+        blocks,
+        tail: 0,
+        turn: TurnIndex(0),
+    };
     let turn = Turn {
         source: SourceRef { kind: SourceKind::WekaMain, outer: 0, inner: None },
         start_ms: None,
@@ -73,10 +90,25 @@ fn one_prompt(blocks: u32) -> SessionTemplate {
         reset: false,
         emitted: 1,
         cache: CacheCounts::default(),
-        spawns: Default::default(),
-        joins: Default::default(),
+        spawns: SmallVec::new(),
+        joins: SmallVec::new(),
         after: Vec::new(),
     };
-    let root = Conversation { id: Arc::from("t"), kind: ConversationKind::Main, parent: None, scope: Arc::from("t"), branch: None, turns: vec![turn] };
-    SessionTemplate { id: Arc::from("t"), name: Arc::from("t"), sha256: String::new(), block_size: 64, peak_context: 0, conversations: vec![root], branches: Vec::new() }
+    let root = Conversation {
+        id: Arc::from("t"),
+        kind: ConversationKind::Main,
+        parent: None,
+        scope: Arc::from("t"),
+        branch: None,
+        turns: vec![turn],
+    };
+    SessionTemplate {
+        id: Arc::from("t"),
+        name: Arc::from("t"),
+        sha256: String::new(),
+        block_size: 64,
+        peak_context: 0,
+        conversations: vec![root],
+        branches: Vec::new(),
+    }
 }

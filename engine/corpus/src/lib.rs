@@ -24,6 +24,8 @@ mod streams;
 pub mod template;
 #[cfg(test)]
 mod testing;
+pub mod text;
+pub mod tokenizer;
 mod topology;
 mod values;
 

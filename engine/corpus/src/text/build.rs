@@ -74,14 +74,15 @@ pub struct TextReport {
 
 impl fmt::Display for TextReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (pieces, words) = (self.pieces, self.words);
         match self.exactness {
-            Exactness::Lines => write!(f, "token counts are exact: {} pieces of text, {} words", self.pieces, self.words)?,
-            Exactness::WordsOnly => write!(f, "token counts are exact, in rows of {} words", self.words)?,
+            Exactness::Lines => write!(f, "token counts are exact: {pieces} pieces of text, {words} words"),
+            Exactness::WordsOnly => write!(f, "token counts are exact, in rows of {words} words"),
             Exactness::Approximate => write!(
                 f,
                 "token counts are NOT exact with this tokenizer; `agentx inspect TRACES --verify-tokens` measures by how much"
-            )?,
-        }
+            ),
+        }?;
         if self.dropped > 0 {
             write!(f, " ({} pieces left out that do not add up)", self.dropped)?;
         }
@@ -156,7 +157,8 @@ fn lines(meter: &Meter<'_>, words: &[&'static str], seed: u64) -> Result<(Compos
     report.line_start_words = line_starts.len();
     if words.len() < MIN_WORDS || line_starts.len() < MIN_LINE_STARTS {
         let reason = format!(
-            "only {} words are one token and {} of them may begin a line, {MIN_WORDS} and {MIN_LINE_STARTS} are needed",
+            "{} words are one token each ({MIN_WORDS} are needed), {} of them also at the start of a line \
+             ({MIN_LINE_STARTS} are needed)",
             words.len(),
             line_starts.len()
         );
@@ -175,7 +177,8 @@ fn lines(meter: &Meter<'_>, words: &[&'static str], seed: u64) -> Result<(Compos
     report.seams = drop_by_orders(meter, &mut units, combine(seed, USE_ORDERS));
     report.dropped = made - units.iter().filter(|unit| matches!(unit.origin, Origin::Piece(_))).count();
     heads.retain(|head| units.iter().any(|unit| unit.origin == Origin::Head(head.template)));
-    let pool = Pool::new(&units, words, &line_starts, heads);
+    let mut pool = Pool::new(&units, words, &line_starts, heads);
+    pool.bare_first_word = has_prefix(meter, words);
     if !pool.has_lines() {
         let reason = format!("{} of {made} pieces of text do not add up, too few are left", report.dropped);
         return Err((reason, report));
@@ -193,10 +196,14 @@ fn words_only(meter: &Meter<'_>, words: &[&'static str], seed: u64) -> Option<Co
         return None;
     }
     let mut pool = Pool::new(&[], words, &[], Vec::new());
-    let first = [" ", words[0]].concat();
-    pool.bare_first_word = meter.tokenizer().count(&first) != 1;
+    pool.bare_first_word = has_prefix(meter, words);
     let composer = Composer::new(Arc::new(pool), seed, false);
     first_miss(meter.tokenizer(), &composer, combine(seed, USE_TRIALS)).is_none().then_some(composer)
+}
+
+/// Whether a text that begins with a space has a token more: tokenizers that put a space of their own in front.
+fn has_prefix(meter: &Meter<'_>, words: &[&'static str]) -> bool {
+    meter.tokenizer().count(&[" ", words[0]].concat()) != 1
 }
 
 /// Lines by their counts behind a line, whether or not they add up.
@@ -221,7 +228,7 @@ fn first_miss(tokenizer: &Tokenizer, composer: &Composer, key: u64) -> Option<St
     let mut draws = Draws::new(key);
     let rows = if composer.writes_lines() { TRIAL_MESSAGES } else { WORD_ROWS };
     for trial in 0..rows {
-        let size = [16, 64, 128, 10, 23, 32, 256][trial % 7];
+        let size = [16, 64, 128, 10, 23, 32, 4, 256][trial % 8];
         let tokens = TRIAL_TOKENS.powf(draws.below(1 << 20) as f64 / f64::from(1 << 20)) as u64;
         let trace = TraceKeys::new(composer, &format!("trial {trial}"), size, u64::MAX);
         let mut json = Vec::new();

@@ -57,7 +57,7 @@ fn of_style(style: Style, words: &[&str], key: u64) -> Vec<Candidate> {
 fn word_lines(words: &[&str], key: u64) -> Vec<Candidate> {
     let mut draws = Draws::new(key);
     let line = |index: usize| {
-        let row: Vec<&str> = (0..index % 11 + 1).map(|_| words[draws.below(words.len())]).collect();
+        let row: Vec<&str> = (0..=index % 11).map(|_| words[draws.below(words.len())]).collect();
         Candidate { style: None, text: row.join(" ") + "\n" }
     };
     (0..WORD_LINES).map(line).collect()

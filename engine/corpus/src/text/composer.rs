@@ -139,7 +139,8 @@ impl Composer {
         let long = (permutation(HeadForm::Long, USE_LONG), Arc::new(self.choices(HeadForm::Long, size)));
         let needs_long = u128::from(largest_id) >= short.0.domain();
         let is_missing = |choices: &Choices| choices.iter().any(Vec::is_empty);
-        (!is_missing(&short.1) && !(needs_long && is_missing(&long.1))).then_some(TraceForm::Lines { short, long })
+        let fits = !is_missing(&short.1) && (!needs_long || !is_missing(&long.1));
+        fits.then_some(TraceForm::Lines { short, long })
     }
 
     /// For each style the heads that leave a body which can be filled: of that style and short, else of that style,
@@ -220,10 +221,14 @@ impl Composer {
         let own = |head: &&Head| HEADS[head.template].style as usize == style;
         let heads = || self.pool.heads.iter().filter(fits);
         let count = heads().filter(own).count();
-        let chosen =
-            if count > 0 { heads().filter(own).nth(draws.below(count)) } else { heads().min_by_key(|head| head.tokens) };
+        let chosen = if count > 0 {
+            heads().filter(own).nth(draws.below(count))
+        } else {
+            heads().min_by_key(|head| head.tokens)
+        };
         if let Some(head) = chosen {
-            let words = (0..head.words).map(|_| draws.below(self.pool.words.len())).collect::<smallvec::SmallVec<[_; 12]>>();
+            let words =
+                (0..head.words).map(|_| draws.below(self.pool.words.len())).collect::<smallvec::SmallVec<[_; 12]>>();
             self.write_head(*head, words, sink);
             return Body::Pieces { style, rest: tokens - head.tokens, draws };
         }

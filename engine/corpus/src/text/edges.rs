@@ -188,3 +188,64 @@ fn drop_units(units: &mut Vec<Unit>, is_bad: impl Fn(&Unit) -> bool) {
     });
     units.retain(|unit| !matches!(unit.origin, Origin::Head(index) if bad_heads.contains(&index)));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::testing::builtin;
+
+    fn unit(meter: &Meter<'_>, text: &str) -> Unit {
+        let ids = meter.tokenizer().encode(text);
+        Unit { origin: Origin::Piece(None), text: text.to_owned(), ids }
+    }
+
+    /// Sound pieces, and one of each unsound kind that this tokenizer's split rule (GPT-2's) does not stand.
+    fn planted(meter: &Meter<'_>) -> Vec<Unit> {
+        let sound = ["value = 12\n", "return;\n", "- item\n", "}\n", "def load(self):\n    pass\n", "\"a\": 1,\n"];
+        let unsound = ["    indented\n", "blank line\n\n", "trailing \n", "no newline", "\nnewline first\n"];
+        sound.into_iter().chain(unsound).map(|text| unit(meter, text)).collect()
+    }
+
+    fn texts(units: &[Unit]) -> Vec<&str> {
+        units.iter().map(|unit| &*unit.text).collect()
+    }
+
+    #[test]
+    fn planted_edges_are_found_by_pairs_and_sound_ones_stay() {
+        let tokenizer = builtin();
+        let meter = Meter::new(&tokenizer);
+        let mut units = planted(&meter);
+        let counts = drop_by_pairs(&meter, &mut units);
+        assert!(counts.bad_pairs > 0 && counts.pairs > 100, "{counts:?}");
+        let left = texts(&units);
+        assert!(left.contains(&"return;\n") && left.contains(&"}\n"), "{left:?}");
+        let expected: Vec<u32> = units.iter().chain(units.iter().rev()).flat_map(|unit| unit.ids.clone()).collect();
+        let joined: String = units.iter().chain(units.iter().rev()).map(|unit| &*unit.text).collect();
+        assert_eq!(tokenizer.encode(&joined), expected, "{left:?}");
+    }
+
+    #[test]
+    fn orders_find_pairs_by_halving() {
+        let tokenizer = builtin();
+        let meter = Meter::new(&tokenizer);
+        let mut units: Vec<Unit> = (0..500).map(|n| unit(&meter, &format!("row {n}\n"))).collect();
+        assert_eq!(drop_by_orders(&meter, &mut units, 1), 2_000);
+        assert_eq!(units.len(), 500);
+        units.push(unit(&meter, "    indented\n"));
+        drop_by_orders(&meter, &mut units, 1);
+        assert!(units.len() >= 490 && !texts(&units).contains(&"    indented\n"), "{}", units.len());
+    }
+
+    #[test]
+    fn a_head_goes_with_all_its_fillings() {
+        let tokenizer = builtin();
+        let meter = Meter::new(&tokenizer);
+        let mut units: Vec<Unit> = ["let a b;\n", "let c d;\n"].map(|text| unit(&meter, text)).to_vec();
+        for unit in &mut units {
+            unit.origin = Origin::Head(6);
+        }
+        units.push(unit(&meter, "row\n"));
+        drop_units(&mut units, |unit| unit.text.contains(" c "));
+        assert_eq!(texts(&units), ["row\n"]);
+    }
+}

@@ -92,7 +92,8 @@ impl<'a> Meter<'a> {
 
     /// Words that are one token behind a space wherever a head or a line of words puts them.
     pub(super) fn words(&self, list: &[&'static str]) -> Vec<&'static str> {
-        let contexts = [("set x", "\n"), ("row 7", " ="), ("f(a,", "("), ("y =", " )"), ("set x", " the"), ("(a,", ",")];
+        let contexts =
+            [("set x", "\n"), ("row 7", " ="), ("f(a,", "("), ("y =", " )"), ("set x", " the"), ("(a,", ",")];
         let count = |text: &str| self.tokenizer.count(text);
         let cost = |(left, right): (&'static str, &'static str)| {
             let left_tokens = count(left);

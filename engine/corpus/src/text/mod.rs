@@ -22,6 +22,9 @@ mod style;
 mod template_text;
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests;
 mod verify;
 mod words;
 

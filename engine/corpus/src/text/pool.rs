@@ -30,10 +30,13 @@ struct Bin {
     len: u32,
 }
 
+/// The pieces of each count.
+type Bins = [Bin; MAX_PIECE + 1];
+
 /// The pieces of a style and how to fill a number of tokens with them.
 #[derive(Clone, Debug)]
 pub(super) struct StyleTable {
-    bins: [Bin; MAX_PIECE + 1],
+    bins: Box<Bins>,
     reach: [bool; MAX_REST + 1],
     /// For each rest, the count of the next piece, in proportion to bin size × count².
     draws: Vec<[u8; SLOTS]>,
@@ -94,9 +97,9 @@ impl Pool {
                 }
             }
             let bins = pool.add_bins(&by_count);
-            let mut table = style_table(bins);
+            let mut table = style_table(bins.clone());
             if !table.is_full() {
-                table = style_table(with_word_lines(bins, word_bins));
+                table = style_table(with_word_lines(&bins, &word_bins));
             }
             if table.is_full() {
                 pool.usable.push(style as usize);
@@ -106,8 +109,8 @@ impl Pool {
         pool
     }
 
-    fn add_bins(&mut self, by_count: &[Vec<&Unit>]) -> [Bin; MAX_PIECE + 1] {
-        let mut bins = [Bin::default(); MAX_PIECE + 1];
+    fn add_bins(&mut self, by_count: &[Vec<&Unit>]) -> Box<Bins> {
+        let mut bins = Box::new([Bin::default(); MAX_PIECE + 1]);
         for (bin, units) in bins.iter_mut().zip(by_count) {
             *bin = Bin { first: self.slices.len() as u32, len: units.len() as u32 };
             for unit in units {
@@ -162,17 +165,17 @@ impl Pool {
 }
 
 /// Bins of counts that the style itself does not have, taken from the word lines.
-fn with_word_lines(own: [Bin; MAX_PIECE + 1], word_lines: [Bin; MAX_PIECE + 1]) -> [Bin; MAX_PIECE + 1] {
-    let mut bins = own;
+fn with_word_lines(own: &Bins, word_lines: &Bins) -> Box<Bins> {
+    let mut bins = Box::new(*own);
     for (bin, lines) in bins.iter_mut().zip(word_lines) {
         if bin.len == 0 {
-            *bin = lines;
+            *bin = *lines;
         }
     }
     bins
 }
 
-fn style_table(bins: [Bin; MAX_PIECE + 1]) -> StyleTable {
+fn style_table(bins: Box<Bins>) -> StyleTable {
     let mut reach = [false; MAX_REST + 1];
     reach[0] = true;
     for rest in 1..=MAX_REST {
@@ -182,7 +185,7 @@ fn style_table(bins: [Bin; MAX_PIECE + 1]) -> StyleTable {
     StyleTable { bins, reach, draws }
 }
 
-fn draw_slots(bins: &[Bin; MAX_PIECE + 1], reach: &[bool; MAX_REST + 1], rest: usize) -> [u8; SLOTS] {
+fn draw_slots(bins: &Bins, reach: &[bool; MAX_REST + 1], rest: usize) -> [u8; SLOTS] {
     let fits = |count: usize| bins[count].len > 0 && reach[rest - count];
     let weight = |count: usize| if fits(count) { u64::from(bins[count].len) * (count * count) as u64 } else { 0 };
     let largest = rest.min(MAX_PIECE);
@@ -250,7 +253,7 @@ mod tests {
         let mut bins = [Bin::default(); MAX_PIECE + 1];
         bins[5] = Bin { first: 0, len: 10 };
         bins[7] = Bin { first: 10, len: 1 };
-        let table = style_table(bins);
+        let table = style_table(Box::new(bins));
         assert!(!table.is_full() && table.reaches(12) && !table.reaches(13) && table.reaches(24));
         assert_eq!(table.draws[13], [0; SLOTS]);
         assert!(table.draws[5].iter().all(|count| *count == 5));

@@ -70,12 +70,7 @@ impl CorpusText {
     }
 
     /// Writes the whole `messages` array of one prompt: the very bytes that go on the wire.
-    pub fn write_messages(
-        &self,
-        at: PromptAt,
-        marker: Option<&Marker>,
-        out: &mut dyn io::Write,
-    ) -> io::Result<()> {
+    pub fn write_messages(&self, at: PromptAt, marker: Option<&Marker>, out: &mut dyn io::Write) -> io::Result<()> {
         let mut reader = self.open(at, marker);
         let mut buffer = Vec::new();
         loop {

@@ -153,11 +153,15 @@ impl Checker<'_> {
             ..VerifyReport::default()
         };
         let mut sum_of_differences = 0;
-        self.walk(sampling, |conversation, turn, segments| {
-            let tokens = |segment: &&Segment| {
-                places.get(&message_key(conversation, segment)).map_or(0, |&place| counted[place].tokens)
-            };
-            let found: u64 = segments.iter().map(tokens).sum();
+        // Tokens of the first 1, 2, … messages of the request at hand.
+        let mut sums: Vec<u64> = Vec::new();
+        self.walk(sampling, |conversation, turn, seen, segments| {
+            sums.truncate(seen);
+            for segment in &segments[seen..] {
+                let tokens = places.get(&message_key(conversation, segment)).map_or(0, |&place| counted[place].tokens);
+                sums.push(sums.last().copied().unwrap_or(0) + tokens);
+            }
+            let found = sums.last().copied().unwrap_or(0);
             let recorded = self.template.conversations[conversation].turns[turn].input_tokens;
             let difference = found.abs_diff(recorded);
             report.requests += 1;
@@ -180,16 +184,20 @@ impl Checker<'_> {
         report
     }
 
-    /// Calls `visit` with the segments of every chosen request.
-    fn walk(&self, sampling: Sampling, mut visit: impl FnMut(usize, usize, &[&Segment])) {
+    /// Calls `visit` with each chosen request: conversation, turn, how many of its segments the request visited before
+    /// had too (0 for a conversation's first), and its segments.
+    fn walk<'t>(&'t self, sampling: Sampling, mut visit: impl FnMut(usize, usize, usize, &[&'t Segment])) {
         let mut request = 0;
         for (conversation, content) in self.template.conversations.iter().enumerate() {
             let mut segments: Vec<&Segment> = Vec::new();
+            let mut seen = 0;
             for (index, turn) in content.turns.iter().enumerate() {
                 segments.truncate(turn.edit.keep as usize);
+                seen = seen.min(segments.len());
                 segments.extend(&turn.edit.push);
                 if sampling.takes(request) {
-                    visit(conversation, index, &segments);
+                    visit(conversation, index, seen, &segments);
+                    seen = segments.len();
                 }
                 request += 1;
             }
@@ -200,27 +208,14 @@ impl Checker<'_> {
     fn distinct_messages(&self, sampling: Sampling) -> (HashMap<MessageKey, usize>, Vec<(usize, &Segment)>) {
         let mut places = HashMap::new();
         let mut messages = Vec::new();
-        let mut request = 0;
-        for (conversation, content) in self.template.conversations.iter().enumerate() {
-            let mut segments: Vec<&Segment> = Vec::new();
-            // Segments below this were looked at for an earlier request.
-            let mut seen = 0;
-            for turn in &content.turns {
-                segments.truncate(turn.edit.keep as usize);
-                seen = seen.min(segments.len());
-                segments.extend(&turn.edit.push);
-                if sampling.takes(request) {
-                    for segment in &segments[seen..] {
-                        places.entry(message_key(conversation, segment)).or_insert_with(|| {
-                            messages.push((conversation, *segment));
-                            messages.len() - 1
-                        });
-                    }
-                    seen = segments.len();
-                }
-                request += 1;
+        self.walk(sampling, |conversation, _, seen, segments| {
+            for &segment in &segments[seen..] {
+                places.entry(message_key(conversation, segment)).or_insert_with(|| {
+                    messages.push((conversation, segment));
+                    messages.len() - 1
+                });
             }
-        }
+        });
         (places, messages)
     }
 
@@ -289,11 +284,7 @@ impl Checker<'_> {
     }
 
     fn prompt_at(&self, conversation: usize, turn: usize) -> PromptAt {
-        PromptAt {
-            template: self.at,
-            conversation: ConversationIndex::from(conversation),
-            turn: TurnIndex::from(turn),
-        }
+        PromptAt { template: self.at, conversation: ConversationIndex::from(conversation), turn: TurnIndex::from(turn) }
     }
 }
 

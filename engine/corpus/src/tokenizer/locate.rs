@@ -28,8 +28,7 @@ fn locate_in(source: &str, revision: Option<&str>, cache: &Path) -> Result<PathB
     }
     let mut looked_for = vec![path.to_path_buf()];
     if is_hub_name(source) {
-        let repo =
-            Repo::with_revision(source.to_owned(), RepoType::Model, revision.unwrap_or("main").to_owned());
+        let repo = Repo::with_revision(source.to_owned(), RepoType::Model, revision.unwrap_or("main").to_owned());
         let by_commit = cache.join(repo.folder_name()).join("snapshots").join(repo.revision());
         let folder = cache.join(repo.folder_name());
         if let Some(found) = Cache::new(cache.to_path_buf()).repo(repo).get(FILE) {
@@ -56,18 +55,15 @@ fn in_folder(folder: &Path) -> Result<PathBuf, TokenizerError> {
     if file.is_file() {
         return Ok(file);
     }
-    let entries = fs::read_dir(folder)
-        .map_err(|reason| TokenizerError::Unreadable { path: folder.to_path_buf(), reason })?;
+    let entries =
+        fs::read_dir(folder).map_err(|reason| TokenizerError::Unreadable { path: folder.to_path_buf(), reason })?;
     let mut found: Vec<String> = entries
         .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
         .filter(|name| OTHER_KINDS.contains(&name.as_str()) || has_extension(Path::new(name), "tiktoken"))
         .collect();
     found.sort();
     if found.is_empty() {
-        return Err(TokenizerError::NotFound {
-            wanted: folder.display().to_string(),
-            looked_for: vec![file],
-        });
+        return Err(TokenizerError::NotFound { wanted: folder.display().to_string(), looked_for: vec![file] });
     }
     Err(TokenizerError::UnknownKind { path: folder.to_path_buf(), found })
 }

@@ -45,8 +45,7 @@ impl Tokenizer {
             return Self::builtin();
         }
         let path = locate::locate(source, revision)?;
-        let data =
-            fs::read(&path).map_err(|reason| TokenizerError::Unreadable { path: path.clone(), reason })?;
+        let data = fs::read(&path).map_err(|reason| TokenizerError::Unreadable { path: path.clone(), reason })?;
         Self::from_json(&data, source, &path)
     }
 
@@ -63,8 +62,7 @@ impl Tokenizer {
     /// From the bytes of a tokenizer.json of any version; `source` and `path` only serve messages.
     pub fn from_json(data: &[u8], source: &str, path: &Path) -> Result<Self, TokenizerError> {
         let damaged = |reason: String| TokenizerError::Damaged { path: path.to_path_buf(), reason };
-        let mut json: Value =
-            serde_json::from_slice(data).map_err(|error| damaged(format!("not JSON ({error})")))?;
+        let mut json: Value = serde_json::from_slice(data).map_err(|error| damaged(format!("not JSON ({error})")))?;
         let added_ids = json["added_tokens"].as_array().into_iter().flatten();
         let added: Vec<String> =
             added_ids.clone().filter_map(|token| Some(token["content"].as_str()?.to_owned())).collect();
@@ -191,7 +189,8 @@ mod tests {
         assert_eq!(
             ids,
             [
-                440, 5799, 7, 412, 387, 285, 359, 569, 64, 290, 2826, 92, 220, 2, 3086, 127, 107, 472, 220, 158, 250, 241, 198
+                440, 5799, 7, 412, 387, 285, 359, 569, 64, 290, 2826, 92, 220, 2, 3086, 127, 107, 472, 220, 158, 250,
+                241, 198
             ]
         );
     }
@@ -217,7 +216,7 @@ mod tests {
             ("version https://git-lfs.github.com/spec/v1\n", "not JSON"),
             ("[]", "JSON object"),
             ("{\"version\": \"1.0\"}", "no `model`"),
-            ("{\"model\": {\"type\": \"Oracle\", \"vocab\": {}}}", "racle"),
+            ("{\"model\": {\"type\": \"Oracle\", \"vocab\": {}}}", "`unknown` model"),
         ] {
             fs::write(&path, content).unwrap();
             let error = Tokenizer::load(path.to_str().unwrap(), None).unwrap_err();
