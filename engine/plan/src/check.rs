@@ -160,7 +160,9 @@ impl Checker<'_> {
 fn discreet(key: &str, what: String) -> String {
     match key {
         "target.headers" => what.split(" (").next().unwrap_or_default().to_owned(),
-        _ if what.contains('@') && key.ends_with("urls") => "no server address (not shown: it holds credentials)".into(),
+        _ if what.contains('@') && key.ends_with("urls") => {
+            "no server address (not shown: it holds credentials)".into()
+        }
         _ => what,
     }
 }

@@ -54,12 +54,7 @@ pub fn diff_plans(left: &ResolvedPlan, right: &ResolvedPlan) -> PlanDiff {
         for (key, left) in lefts {
             let right = rights.get(key).cloned().unwrap_or_default();
             if left != right {
-                differences.push(Difference {
-                    key: key.to_owned(),
-                    decides: effect == Effect::Workload,
-                    left,
-                    right,
-                });
+                differences.push(Difference { key: key.to_owned(), decides: effect == Effect::Workload, left, right });
             }
         }
     }

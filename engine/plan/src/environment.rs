@@ -13,8 +13,7 @@ use crate::problem::Problem;
 use crate::source::{Entry, Node, Place, Source, Spot, Tree};
 
 /// The reference's variables that have no counterpart here: accepted, no effect.
-const WITHOUT_EFFECT: [&str; 2] =
-    ["AIPERF_DATASET_CONFIGURATION_TIMEOUT", "AIPERF_SERVICE_PROFILE_CONFIGURE_TIMEOUT"];
+const WITHOUT_EFFECT: [&str; 2] = ["AIPERF_DATASET_CONFIGURATION_TIMEOUT", "AIPERF_SERVICE_PROFILE_CONFIGURE_TIMEOUT"];
 
 /// What the environment says.
 #[derive(Default)]
@@ -166,9 +165,7 @@ fn node(spec: &KeySpec, text: &str) -> Result<Node, Problem> {
     }
     match spec.kind {
         Kind::Bool => boolean(text).map(|flag| scalar(Tree::Bool(flag))).ok_or_else(|| no_boolean(text)),
-        Kind::BoolOrPath => {
-            Ok(scalar(boolean(text).map_or_else(|| Tree::Text(text.to_owned()), Tree::Bool)))
-        }
+        Kind::BoolOrPath => Ok(scalar(boolean(text).map_or_else(|| Tree::Text(text.to_owned()), Tree::Bool))),
         Kind::Int { .. } => match text.parse::<i128>() {
             Ok(number) => Ok(scalar(Tree::Int(number))),
             Err(_) => flow_or_text(text),

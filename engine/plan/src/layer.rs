@@ -63,11 +63,7 @@ impl Layer {
     }
 
     /// A layer of ours: dotted keys and canonical values.
-    pub(crate) fn of<'a>(
-        kind: LayerKind,
-        name: &str,
-        values: impl IntoIterator<Item = (&'a str, Value)>,
-    ) -> Self {
+    pub(crate) fn of<'a>(kind: LayerKind, name: &str, values: impl IntoIterator<Item = (&'a str, Value)>) -> Self {
         let mut map = Map::new();
         for (key, value) in values {
             tree::put(&mut map, key, value);

@@ -354,9 +354,9 @@ fn internal(error: impl std::fmt::Display) -> PlanFailure {
 }
 
 fn unknown_scenario(id: &str, catalog: &Catalog, user: &UserLayers, written: &Merged) -> Problem {
-    let what =
-        format!("UnknownScenarioError: Unknown scenario '{id}'. Valid scenarios: {}", catalog.ids().join(", "));
-    let place = written.origin("scenario").and_then(|index| user.layers.get(index)).map(|layer| layer.place("scenario"));
+    let what = format!("UnknownScenarioError: Unknown scenario '{id}'. Valid scenarios: {}", catalog.ids().join(", "));
+    let place =
+        written.origin("scenario").and_then(|index| user.layers.get(index)).map(|layer| layer.place("scenario"));
     let problem = Problem::new(what).maybe_at(place);
     problem.help("scenarios come with the program: a newer one needs a newer agentx")
 }
@@ -510,7 +510,8 @@ fn filled(preset: Option<&Preset>, written: &Merged, last: &Merged) -> Vec<Fille
             let value = last.get(key)?.clone();
             let was = REGISTRY.get(key).map(crate::keys::KeySpec::default_value).unwrap_or_default();
             let news = preset.locked.contains_key(key) || value != was;
-            let yielded = preset.yields.get(key).is_some_and(|others| others.iter().any(|other| written.get(other).is_some()));
+            let yielded =
+                preset.yields.get(key).is_some_and(|others| others.iter().any(|other| written.get(other).is_some()));
             (news && !yielded).then(|| Filled { key: key.to_owned(), value, was })
         })
         .collect()
@@ -519,7 +520,10 @@ fn filled(preset: Option<&Preset>, written: &Merged, last: &Merged) -> Vec<Fille
 /// What a key is when the user says nothing.
 fn default_of(preset: Option<&Preset>, key: &str) -> Value {
     let by_preset = preset.and_then(|preset| preset.all_defaults().find(|(name, _)| *name == key));
-    by_preset.map(|(_, value)| value.clone()).or_else(|| REGISTRY.get(key).map(crate::keys::KeySpec::default_value)).unwrap_or_default()
+    by_preset
+        .map(|(_, value)| value.clone())
+        .or_else(|| REGISTRY.get(key).map(crate::keys::KeySpec::default_value))
+        .unwrap_or_default()
 }
 
 fn deviations(preset: Option<&Preset>, written: &Merged, last: &Merged) -> Vec<Deviation> {

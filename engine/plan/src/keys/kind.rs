@@ -168,7 +168,11 @@ impl Kind {
                 match seconds::of_node(node) {
                     None => wrong(format!("{} is no duration", node.shown())),
                     Some(number) if number.is_infinite() && number > 0.0 => {
-                        if *inf { "inf".into() } else { wrong("infinity is not possible here".into()) }
+                        if *inf {
+                            "inf".into()
+                        } else {
+                            wrong("infinity is not possible here".into())
+                        }
                     }
                     Some(number) if number < *min || (*above && number <= *min) || number > *max => {
                         wrong(format!("{} is out of range", node.shown()))
@@ -197,9 +201,9 @@ impl Kind {
             (Kind::Text | Kind::Path | Kind::Secret, Tree::Text(text)) => text.as_str().into(),
             (Kind::UrlPath, Tree::Text(text)) if text.starts_with('/') => text.as_str().into(),
             (Kind::UrlPath, Tree::Text(text)) => wrong(format!("\"{text}\" does not begin with `/`")),
-            (Kind::Urls { min }, Tree::List(items)) if items.len() >= *min => list(items, self, refuse, |text| {
-                url(text).ok_or_else(|| format!("\"{text}\" is no server address"))
-            }),
+            (Kind::Urls { min }, Tree::List(items)) if items.len() >= *min => {
+                list(items, self, refuse, |text| url(text).ok_or_else(|| format!("\"{text}\" is no server address")))
+            }
             (Kind::Urls { .. } | Kind::EnumList(_), Tree::Text(text)) => {
                 wrong(format!("got the string \"{text}\", not a list; write [{text}]"))
             }
@@ -240,7 +244,8 @@ impl Kind {
             return Value::Null;
         }
         let below = |mut refusal: Refusal| {
-            refusal.subkey = if refusal.subkey.is_empty() { key.to_owned() } else { format!("{key}.{}", refusal.subkey) };
+            refusal.subkey =
+                if refusal.subkey.is_empty() { key.to_owned() } else { format!("{key}.{}", refusal.subkey) };
             refusal
         };
         match self {
@@ -270,10 +275,17 @@ impl Kind {
 
     /// Shortens a problem's words for a key whose value must not be shown.
     pub(crate) fn hush(&self, problem: Problem) -> Problem {
-        if matches!(self, Kind::Secret) { Problem { place: problem.place.map(|mut place| {
-            place.source.text = "".into();
-            place
-        }), ..problem } } else { problem }
+        if matches!(self, Kind::Secret) {
+            Problem {
+                place: problem.place.map(|mut place| {
+                    place.source.text = "".into();
+                    place
+                }),
+                ..problem
+            }
+        } else {
+            problem
+        }
     }
 }
 

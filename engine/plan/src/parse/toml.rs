@@ -24,12 +24,7 @@ pub(super) fn document(source: &Source) -> Result<Node, Vec<Problem>> {
     if problems.is_empty() { Ok(Node { value: Tree::Map(entries), spot }) } else { Err(problems) }
 }
 
-fn table_entries(
-    table: &DeTable<'_>,
-    lines: &Lines<'_>,
-    source: &Source,
-    problems: &mut Vec<Problem>,
-) -> Vec<Entry> {
+fn table_entries(table: &DeTable<'_>, lines: &Lines<'_>, source: &Source, problems: &mut Vec<Problem>) -> Vec<Entry> {
     let mut entries: Vec<(usize, Entry)> = table
         .iter()
         .map(|(key, value)| {

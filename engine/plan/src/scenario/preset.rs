@@ -236,9 +236,9 @@ fn canonical(mut preset: Preset, root: &Node, source: &Source) -> Result<Preset,
     }
     let named = preset.minimum.keys().map(|key| ("minimum", key));
     let named = named.chain(preset.fill.keys().map(|key| ("fill", key)));
-    let named = named.chain(preset.yields.iter().flat_map(|(key, others)| {
-        std::iter::once(key).chain(others).map(|key| ("yields", key))
-    }));
+    let named = named.chain(
+        preset.yields.iter().flat_map(|(key, others)| std::iter::once(key).chain(others).map(|key| ("yields", key))),
+    );
     for (table, key) in named {
         if REGISTRY.owner(key).is_none() {
             report(table, key, "unknown key".to_owned());
@@ -265,10 +265,9 @@ fn node_of(value: &Value) -> Node {
     let tree = match value {
         Value::Null => Tree::Null,
         Value::Bool(flag) => Tree::Bool(*flag),
-        Value::Number(number) => number.as_i64().map_or_else(
-            || Tree::Float(number.as_f64().unwrap_or(f64::NAN)),
-            |whole| Tree::Int(whole.into()),
-        ),
+        Value::Number(number) => number
+            .as_i64()
+            .map_or_else(|| Tree::Float(number.as_f64().unwrap_or(f64::NAN)), |whole| Tree::Int(whole.into())),
         Value::String(text) => Tree::Text(text.clone()),
         Value::Array(items) => Tree::List(items.iter().map(node_of).collect()),
         Value::Object(_) => Tree::Map(Vec::new()),

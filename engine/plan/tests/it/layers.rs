@@ -22,12 +22,16 @@ fn each_layer_wins_over_the_one_below() {
     let file = world().run("plans/p.yaml").unwrap();
     assert_eq!(file.plan.target.keep_alive.0, 3.0);
     assert_eq!(origin(&file, "target.keep_alive"), (LayerKind::Overlay, "o.yaml".into(), Some("2:10".into())));
-    assert_eq!(origin(&file, "target.preflight"), (LayerKind::Extends, "plans/base/a.yaml".into(), Some("2:25".into())));
+    assert_eq!(
+        origin(&file, "target.preflight"),
+        (LayerKind::Extends, "plans/base/a.yaml".into(), Some("2:25".into()))
+    );
     assert_eq!(origin(&file, "target.headers.B").1, "plans/p.yaml");
     assert_eq!(origin(&file, "target.headers.A").1, "plans/base/a.yaml");
     let variable = world().variable("AGENTX_TARGET__KEEP_ALIVE", "4").run("plans/p.yaml").unwrap();
     assert_eq!(origin(&variable, "target.keep_alive").1, "environment variable AGENTX_TARGET__KEEP_ALIVE");
-    let set = world().variable("AGENTX_TARGET__KEEP_ALIVE", "4").set("target.keep_alive=5").run("plans/p.yaml").unwrap();
+    let set =
+        world().variable("AGENTX_TARGET__KEEP_ALIVE", "4").set("target.keep_alive=5").run("plans/p.yaml").unwrap();
     assert_eq!(set.plan.target.keep_alive.0, 5.0);
     assert_eq!(origin(&set, "target.keep_alive").1, "command line --set target.keep_alive=5");
     let was = set.provenance.iter().find(|origin| origin.key == "target.keep_alive").unwrap().was.clone().unwrap();
