@@ -143,7 +143,7 @@ impl Checker<'_> {
                 _ => legal,
             });
             let problem = Problem {
-                place: Some(self.place(refusal.node_spot)),
+                place: Some(Box::new(self.place(refusal.node_spot))),
                 key: Some(format!("{}{separator}{}", spec.key, refusal.subkey)),
                 what: discreet(spec.key, refusal.what),
                 expected,

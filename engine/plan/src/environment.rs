@@ -177,8 +177,15 @@ fn node(spec: &KeySpec, text: &str) -> Result<Node, Problem> {
             let items = text.split(',').map(|item| scalar(Tree::Text(item.trim().to_owned()))).collect();
             Ok(scalar(Tree::List(items)))
         }
-        Kind::Urls { .. } | Kind::EnumList(_) | Kind::Names | Kind::Texts => flow(text),
-        Kind::TextMap | Kind::OpenMap | Kind::NumberMap | Kind::Options(_) | Kind::Anything => flow(text),
+        Kind::Urls { .. }
+        | Kind::EnumList(_)
+        | Kind::Names
+        | Kind::Texts
+        | Kind::TextMap
+        | Kind::OpenMap
+        | Kind::NumberMap
+        | Kind::Options(_)
+        | Kind::Anything => flow(text),
         _ => Ok(scalar(Tree::Text(text.to_owned()))),
     }
 }

@@ -53,10 +53,8 @@ impl PlanFailure {
         match self {
             PlanFailure::Problems(problems) => {
                 let mut out: String = problems.iter().map(|problem| problem.text() + "\n").collect();
-                out.push_str(&match problems.len() {
-                    1 => "1 problem; nothing was run\n".to_owned(),
-                    many => format!("{many} problems; nothing was run\n"),
-                });
+                let plural = if problems.len() == 1 { "" } else { "s" };
+                _ = writeln!(out, "{} problem{plural}; nothing was run", problems.len());
                 out
             }
             PlanFailure::Violations { scenario, violations, bypassable, corpus_hint, override_given } => {
@@ -64,15 +62,22 @@ impl PlanFailure {
                 for violation in violations {
                     _ = writeln!(out, "  - {violation}");
                 }
-                out.push_str(&if *bypassable {
-                    "hint: --unsafe-override (`unsafe_override: true`) runs it all the same; the result is then stamped \
-                     submission_valid: false, for good\n"
-                        .to_owned()
+                if *bypassable {
+                    out.push_str(
+                        "hint: --unsafe-override (`unsafe_override: true`) runs it all the same; the result is then \
+                         stamped submission_valid: false, for good\n",
+                    );
                 } else if *override_given {
-                    format!("hint: --unsafe-override cannot help here: a corpus must be named; add {corpus_hint}\n")
+                    _ = writeln!(
+                        out,
+                        "hint: --unsafe-override cannot help here: a corpus must be named; add {corpus_hint}"
+                    );
                 } else {
-                    format!("hint: a corpus must be named, --unsafe-override cannot help here; add {corpus_hint}\n")
-                });
+                    _ = writeln!(
+                        out,
+                        "hint: a corpus must be named, --unsafe-override cannot help here; add {corpus_hint}"
+                    );
+                }
                 out
             }
             PlanFailure::Internal(what) => {

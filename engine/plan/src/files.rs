@@ -204,26 +204,23 @@ fn normal(path: &Path) -> PathBuf {
 /// The version first: a file for a newer program asks for that program instead of complaining of its keys.
 fn version(root: &Node, source: &Source) -> Result<(), Problem> {
     let Tree::Map(entries) = &root.value else { return Ok(()) };
-    match entries.iter().find(|entry| entry.key == "agentx") {
-        Some(entry) => match entry.node.value {
-            Tree::Int(FORMAT_VERSION) => Ok(()),
-            Tree::Int(newer) if newer > FORMAT_VERSION => {
-                let what = format!("written for plan format {newer}; this program knows format {FORMAT_VERSION}");
-                let place = Place { source: source.clone(), spot: entry.node.spot };
-                Err(Problem::new(what).at(place).key("agentx").help("use a newer agentx"))
-            }
-            _ => {
-                let what = format!("got {} ({}), not a plan format", entry.node.kind(), entry.node.shown());
-                let place = Place { source: source.clone(), spot: entry.node.spot };
-                Err(Problem::new(what).at(place).key("agentx").expected("the integer 1"))
-            }
-        },
-        None => {
-            let place = Place { source: source.clone(), spot: Spot { line: 1, column: 1, width: 1 } };
-            Err(Problem::new("the plan format is not given")
-                .at(place)
-                .key("agentx")
-                .help("begin the file with `agentx: 1` (in TOML: `agentx = 1`)"))
+    let Some(entry) = entries.iter().find(|entry| entry.key == "agentx") else {
+        let place = Place { source: source.clone(), spot: Spot { line: 1, column: 1, width: 1 } };
+        return Err(Problem::new("the plan format is not given")
+            .at(place)
+            .key("agentx")
+            .help("begin the file with `agentx: 1` (in TOML: `agentx = 1`)"));
+    };
+    let place = Place { source: source.clone(), spot: entry.node.spot };
+    match entry.node.value {
+        Tree::Int(FORMAT_VERSION) => Ok(()),
+        Tree::Int(newer) if newer > FORMAT_VERSION => {
+            let what = format!("written for plan format {newer}; this program knows format {FORMAT_VERSION}");
+            Err(Problem::new(what).at(place).key("agentx").help("use a newer agentx"))
+        }
+        _ => {
+            let what = format!("got {} ({}), not a plan format", entry.node.kind(), entry.node.shown());
+            Err(Problem::new(what).at(place).key("agentx").expected("the integer 1"))
         }
     }
 }

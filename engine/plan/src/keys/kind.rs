@@ -151,7 +151,7 @@ impl Kind {
             Value::Null
         };
         match (self, &node.value) {
-            (Kind::Bool, Tree::Bool(flag)) => Value::Bool(*flag),
+            (Kind::Bool | Kind::BoolOrPath, Tree::Bool(flag)) => Value::Bool(*flag),
             (Kind::Bool, Tree::Text(text)) if is_word_for_bool(text) => {
                 wrong(format!("\"{text}\" is a string here, not a boolean"))
             }
@@ -211,8 +211,7 @@ impl Kind {
             (Kind::Names, Tree::List(items)) if !items.is_empty() => list(items, self, refuse, |text| {
                 if text.trim().is_empty() { Err("a name is empty".into()) } else { Ok(text.to_owned()) }
             }),
-            (Kind::Names, Tree::List(_)) => wrong("the list is empty".into()),
-            (Kind::Urls { .. }, Tree::List(_)) => wrong("the list is empty".into()),
+            (Kind::Names | Kind::Urls { .. }, Tree::List(_)) => wrong("the list is empty".into()),
             (Kind::EnumList(words), Tree::List(items)) => list(items, self, refuse, |text| {
                 if words.contains(&text) { Ok(text.to_owned()) } else { Err(format!("unknown value \"{text}\"")) }
             }),
@@ -225,7 +224,6 @@ impl Kind {
                 }
                 Value::Object(map)
             }
-            (Kind::BoolOrPath, Tree::Bool(flag)) => Value::Bool(*flag),
             (Kind::BoolOrPath, Tree::Text(text)) if !text.trim().is_empty() => text.as_str().into(),
             (Kind::Latency, Tree::Text(text)) if text == "off" || text == "auto" => text.as_str().into(),
             (Kind::Latency, Tree::Int(_) | Tree::Float(_)) => match node_number(node) {
@@ -254,9 +252,8 @@ impl Kind {
                 let number = Kind::Number { min: f64::MIN, max: f64::MAX, open: false };
                 number.canonical(node, &mut |refusal| refuse(below(refusal)))
             }
-            Kind::Options(options) => match options.iter().find(|option| option.key == key) {
-                Some(option) => option.kind.canonical(node, &mut |refusal| refuse(below(refusal))),
-                None => {
+            Kind::Options(options) => {
+                let Some(option) = options.iter().find(|option| option.key == key) else {
                     let names: Vec<&str> = options.iter().map(|option| option.key).collect();
                     let help = nearest(&names, key).map(|name| format!("did you mean `{name}`?"));
                     refuse(below(Refusal {
@@ -266,9 +263,10 @@ impl Kind {
                         expected: Some(one_of(&names)),
                         help,
                     }));
-                    Value::Null
-                }
-            },
+                    return Value::Null;
+                };
+                option.kind.canonical(node, &mut |refusal| refuse(below(refusal)))
+            }
             _ => node.json(),
         }
     }

@@ -60,8 +60,7 @@ impl<'a> Builder<'a> {
         let mut root = None;
         loop {
             match self.next() {
-                Err(Stop) => break,
-                Ok((Event::StreamEnd, _)) => break,
+                Err(Stop) | Ok((Event::StreamEnd, _)) => break,
                 Ok((Event::StreamStart | Event::DocumentStart(_) | Event::DocumentEnd | Event::Nothing, _)) => {}
                 Ok((event, span)) if root.is_none() => match self.node(event, span, 0) {
                     Ok(node) => root = Some(node),

@@ -163,11 +163,11 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     })
 }
 
+/// Finds the raw tables of a scenario by `name@version`, or says why it cannot be a base.
+pub(crate) type FindBase<'a> = &'a dyn Fn(&str) -> Result<Map<String, Value>, String>;
+
 /// Reads a scenario file; `base` finds the scenario it derives from, as raw tables.
-pub(crate) fn read(
-    source: &Source,
-    base: &dyn Fn(&str) -> Result<Map<String, Value>, String>,
-) -> Result<Preset, Vec<Problem>> {
+pub(crate) fn read(source: &Source, base: FindBase<'_>) -> Result<Preset, Vec<Problem>> {
     let root = parse::document(source, Format::Toml)?;
     let place = |spot: Spot| Place { source: source.clone(), spot };
     let mut table = match root.json() {

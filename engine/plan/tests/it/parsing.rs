@@ -74,10 +74,11 @@ fn aliases_work_and_do_not_multiply() {
     let plan =
         mvp("x_ratio: &r {min: 0.1, max: 0.2}").replace("concurrency: 4}", "concurrency: 4, start_ratio: {min: 0.1}}");
     assert!(World::default().yaml(&plan).is_ok());
-    let mut bomb = String::from("agentx: 1\nx_a: &a [1,1,1,1,1,1,1,1,1,1]\n");
-    for (letter, before) in ('b'..'i').zip('a'..'h') {
-        bomb.push_str(&format!("x_{letter}: &{letter} [{}]\n", vec![format!("*{before}"); 10].join(",")));
-    }
+    let levels = ('b'..'i').zip('a'..'h').map(|(letter, before)| {
+        let many = vec![format!("*{before}"); 10].join(",");
+        format!("x_{letter}: &{letter} [{many}]\n")
+    });
+    let bomb: String = ["agentx: 1\nx_a: &a [1,1,1,1,1,1,1,1,1,1]\n".to_owned()].into_iter().chain(levels).collect();
     assert!(World::default().refusal(&bomb).contains("too many values"));
 }
 
