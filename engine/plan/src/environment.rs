@@ -39,6 +39,12 @@ pub(crate) fn layers(environment: &Environment, problems: &mut Vec<Problem>) -> 
         members(spec, environment, &mut out, problems);
         for alias in spec.env.iter().filter(|alias| !matches!(alias.unit, EnvUnit::Member(_))) {
             if let Some(text) = environment.get(alias.name).filter(|text| !text.is_empty()) {
+                let is_set = |name: &str| environment.get(name).is_some_and(|text| !text.is_empty());
+                let others = spec.env.iter().any(|other| other.name != alias.name && is_set(other.name));
+                if alias.unit == EnvUnit::Switch && others && boolean(text) == Some(true) {
+                    out.used.insert(alias.name.to_owned(), text.as_str().into());
+                    continue;
+                }
                 let node = alias_node(spec, *alias, text);
                 add(&mut out, alias.name, text, spec.key, node, environment, problems);
             }

@@ -1,6 +1,6 @@
 //! Why a plan is not run, in text and JSON.
 
-use std::fmt::{self, Write as _};
+use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,8 @@ use crate::problem::Problem;
 use crate::scenario::Violation;
 
 /// A plan that cannot be run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{}", self.text())]
 #[non_exhaustive]
 pub enum PlanFailure {
     /// The plan is wrong: exit status 2.
@@ -28,14 +29,6 @@ pub enum PlanFailure {
     },
     /// A fault of this program: exit status 1.
     Internal(String),
-}
-
-impl std::error::Error for PlanFailure {}
-
-impl fmt::Display for PlanFailure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text())
-    }
 }
 
 impl PlanFailure {

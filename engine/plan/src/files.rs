@@ -1,8 +1,10 @@
 //! Plan files: reading them, following `extends`, checking each.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
+
+use serde_json::Value;
 
 use crate::check::{self, Environment};
 use crate::layer::{Layer, LayerKind};
@@ -68,6 +70,8 @@ pub(crate) struct FileLayers {
     pub(crate) layers: Vec<Layer>,
     pub(crate) poisoned: BTreeSet<String>,
     pub(crate) sweep: Option<Place>,
+    /// Variables that `${…}` read.
+    pub(crate) read: BTreeMap<String, Value>,
     /// Some file could not be read or parsed: what is missing may stand there.
     pub(crate) incomplete: bool,
 }
@@ -162,6 +166,7 @@ impl Reader<'_> {
         checked.values.shift_remove("extends");
         checked.values.shift_remove("agentx");
         self.out.poisoned.extend(checked.poisoned.iter().cloned());
+        self.out.read.append(&mut checked.read);
         self.out.sweep = checked.sweep.take().or(self.out.sweep.take());
         self.out.layers.push(Layer::checked(kind, source.clone(), checked));
     }

@@ -12,6 +12,8 @@ use crate::tree;
 pub struct ProfileArguments {
     /// The plan they are equivalent to, as YAML.
     pub plan: String,
+    /// The same with `${API_KEY}` in place of the key and of credentials in headers: what `--print-plan` prints.
+    pub printed: String,
     /// A config file given with `-f`: the plan, and the document goes over it as an overlay.
     pub config: Option<String>,
     /// `--print-plan`.
@@ -192,11 +194,34 @@ pub fn profile_arguments(arguments: &[String]) -> Result<ProfileArguments, Vec<P
             value => tree::put(&mut plan, &key, value),
         }
     }
-    match serde_yaml::to_string(&Value::Object(plan)) {
-        Ok(text) => arguments.plan = text,
-        Err(error) => return Err(vec![Problem::new(format!("the flags cannot be written as a plan: {error}"))]),
-    }
+    let plan = Value::Object(plan);
+    arguments.plan = yaml(&plan)?;
+    arguments.printed = yaml(&without_secrets(plan))?;
     Ok(arguments)
+}
+
+fn yaml(plan: &Value) -> Result<String, Vec<Problem>> {
+    let problem = |error| vec![Problem::new(format!("the flags cannot be written as a plan: {error}"))];
+    serde_yaml::to_string(plan).map_err(problem)
+}
+
+/// A printed plan reads its secrets from the environment.
+fn without_secrets(mut plan: Value) -> Value {
+    let mut redacted = plan.clone();
+    crate::redact::tree(&mut redacted);
+    for pointer in ["/target/api_key", "/target/headers", "/target/extra_inputs"] {
+        let (Some(value), Some(shown)) = (plan.pointer_mut(pointer), redacted.pointer(pointer)) else { continue };
+        *value = match shown {
+            Value::String(_) => "${API_KEY}".into(),
+            Value::Object(map) => {
+                let hidden = |value: &Value| value.as_str() == Some(crate::redact::REDACTED);
+                let shown = |value: &Value| if hidden(value) { "${API_KEY}".into() } else { value.clone() };
+                Value::Object(map.iter().map(|(name, value)| (name.clone(), shown(value))).collect())
+            }
+            other => other.clone(),
+        };
+    }
+    plan
 }
 
 #[derive(Default)]

@@ -4,6 +4,7 @@
 //! → held against the scenario's rules → resolved. Keys are described once, in [`keys`]; scenarios are data
 //! (`scenarios/*.toml`). The way in is [`load`].
 
+mod account;
 mod artifacts;
 mod check;
 mod cross;

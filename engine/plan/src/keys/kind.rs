@@ -105,6 +105,7 @@ impl Kind {
     pub fn legal(&self) -> String {
         match self {
             Kind::Bool => "`true` or `false`".into(),
+            Kind::Int { min, max } if min == max => format!("the integer {min}"),
             Kind::Int { min, max } if *max >= i64::MAX as u64 => format!("an integer >= {min}"),
             Kind::Int { min, max } => format!("an integer from {min} to {max}"),
             Kind::Number { min, max, open: true } => format!("a number between {min} and {max}, ends excluded"),

@@ -47,3 +47,11 @@ fn wrong_flags_are_all_named() {
     let swept = profile_arguments(&arguments(&QUICK_START.replace("--concurrency 32", "--concurrency 8,16"))).unwrap();
     assert!(World::default().refusal(&swept.plan).contains("forbids sweeps"));
 }
+
+#[test]
+fn a_printed_plan_holds_no_secret() {
+    let line = "--api-key hunter2 -H Authorization:hunter2 -H X-A:b -m m";
+    let read = profile_arguments(&arguments(line)).unwrap();
+    assert!(read.plan.contains("hunter2") && !read.printed.contains("hunter2"));
+    assert!(read.printed.contains("api_key: ${API_KEY}") && read.printed.contains("X-A: b"));
+}

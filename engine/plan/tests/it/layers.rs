@@ -101,6 +101,13 @@ fn variables_of_the_reference() {
     assert_eq!(loaded.outcome.valid, Some(true));
     insta::assert_json_snapshot!(loaded.environment);
     insta::assert_snapshot!(loaded.notes.join("\n"));
+    let cache = |on: &str| {
+        let world = World::default()
+            .variable("AIPERF_DATASET_MMAP_CACHE_DIR", "/c")
+            .variable("AIPERF_DATASET_MMAP_CACHE_ENABLED", on);
+        world.yaml(&mvp("")).unwrap().plan.corpus.seed_cache
+    };
+    assert_eq!((cache("1"), cache("0")), ("/c".into(), false.into()));
     let bad = World::default().variable("AIPERF_DAG_FAIL_FAST", "maybe").variable("AGENTX_LOAD__CONCURRENCY", "many");
     insta::assert_snapshot!(bad.refusal(&mvp("")));
 }

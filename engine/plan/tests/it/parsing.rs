@@ -151,6 +151,7 @@ fn expansion() {
     let world = World::default().variable("MODEL", "org/model");
     let plan = mvp("").replace("[m]", "[\"${MODEL}\"]") + "target: {urls: [\"${URL:http://localhost:8888}\"]}\n";
     let loaded = world.yaml(&plan).unwrap();
+    assert_eq!(loaded.environment["MODEL"], serde_json::json!("org/model"));
     assert_eq!(
         (loaded.plan.model.names[0].as_str(), loaded.plan.target.urls[0].as_str()),
         ("org/model", "http://localhost:8888")
