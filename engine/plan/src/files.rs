@@ -139,10 +139,7 @@ impl Reader<'_> {
     }
 
     fn text(&mut self, source: &Source, format: Format, directory: &Path, kind: LayerKind, chain: &mut Vec<PathBuf>) {
-        let root = match parse::document(source, format) {
-            Ok(root) => root,
-            Err(problems) => return self.give_up(problems),
-        };
+        let Some(root) = parse::document(source, format, self.problems) else { return self.give_up([]) };
         if let Err(problem) = version(&root, source) {
             return self.give_up([problem]);
         }

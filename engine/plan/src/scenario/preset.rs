@@ -168,7 +168,11 @@ pub(crate) type FindBase<'a> = &'a dyn Fn(&str) -> Result<Map<String, Value>, St
 
 /// Reads a scenario file; `base` finds the scenario it derives from, as raw tables.
 pub(crate) fn read(source: &Source, base: FindBase<'_>) -> Result<Preset, Vec<Problem>> {
-    let root = parse::document(source, Format::Toml)?;
+    let mut faults = Vec::new();
+    let root = match parse::document(source, Format::Toml, &mut faults) {
+        Some(root) if faults.is_empty() => root,
+        _ => return Err(faults),
+    };
     let place = |spot: Spot| Place { source: source.clone(), spot };
     let mut table = match root.json() {
         Value::Object(table) => table,
@@ -186,7 +190,7 @@ pub(crate) fn read(source: &Source, base: FindBase<'_>) -> Result<Preset, Vec<Pr
 
 /// The raw tables of a scenario file, for what derives from it.
 pub(crate) fn raw(source: &Source) -> Option<Map<String, Value>> {
-    match parse::document(source, Format::Toml).ok()?.json() {
+    match parse::document(source, Format::Toml, &mut Vec::new())?.json() {
         Value::Object(table) => Some(table),
         _ => None,
     }
