@@ -20,6 +20,8 @@ pub(crate) struct Checked {
     pub(crate) poisoned: Vec<String>,
     /// A list for a single number: a sweep, if a scenario is set.
     pub(crate) sweep: Option<Place>,
+    /// Variables that `${…}` read, with their values; redacted where they may be credentials.
+    pub(crate) read: BTreeMap<String, Value>,
 }
 
 /// The environment, for `${NAME}`.
@@ -92,6 +94,14 @@ impl Checker<'_> {
     fn leaf(&mut self, spec: &KeySpec, spot: Spot, mut node: Node) {
         let path = spec.key;
         self.checked.spots.insert(path.to_owned(), spot);
+        for name in expand::names(&node) {
+            if let Some(value) = self.environment.get(&name) {
+                let hidden =
+                    matches!(path, "target.api_key" | "target.headers" | "target.extra_inputs") || value.contains('@');
+                let value = if hidden { crate::redact::REDACTED } else { value };
+                self.checked.read.insert(name, value.into());
+            }
+        }
         if let Err(problems) = expand::strings(&mut node, self.environment) {
             for (spot, problem) in problems {
                 let problem = problem.at(self.place(spot)).key(path);
@@ -143,7 +153,7 @@ impl Checker<'_> {
                 _ => legal,
             });
             let problem = Problem {
-                place: Some(self.place(refusal.node_spot)),
+                place: Some(Box::new(self.place(refusal.node_spot))),
                 key: Some(format!("{}{separator}{}", spec.key, refusal.subkey)),
                 what: discreet(spec.key, refusal.what),
                 expected,
@@ -160,7 +170,9 @@ impl Checker<'_> {
 fn discreet(key: &str, what: String) -> String {
     match key {
         "target.headers" => what.split(" (").next().unwrap_or_default().to_owned(),
-        _ if what.contains('@') && key.ends_with("urls") => "no server address (not shown: it holds credentials)".into(),
+        _ if what.contains('@') && key.ends_with("urls") => {
+            "no server address (not shown: it holds credentials)".into()
+        }
         _ => what,
     }
 }

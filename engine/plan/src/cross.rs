@@ -106,9 +106,11 @@ fn corpus(facts: &Facts<'_>, problems: &mut Vec<Problem>) {
         && !others.is_empty()
     {
         let what = format!("excludes {}: one plan replays one corpus", others.join(", "));
-        problems.push(facts.problem(&[first], what).help(
-            "keep one of them; where one comes from a lower layer, unset it with `null`",
-        ));
+        problems.push(
+            facts
+                .problem(&[first], what)
+                .help("keep one of them; where one comes from a lower layer, unset it with `null`"),
+        );
     }
     if let Some(alias) = facts.user("corpus.alias").and_then(Value::as_str)
         && !facts.scenario
@@ -163,7 +165,8 @@ fn phases(facts: &Facts<'_>, problems: &mut Vec<Problem>) {
         && facts.effective.get("profiling.duration").is_none()
         && facts.clean(&["profiling.duration"])
     {
-        problems.push(facts.problem(&["profiling.grace"], "needs profiling.duration: it begins when the duration ends"));
+        problems
+            .push(facts.problem(&["profiling.grace"], "needs profiling.duration: it begins when the duration ends"));
     }
     if facts.on("profiling.prefill_concurrency") {
         let key = "profiling.prefill_concurrency";

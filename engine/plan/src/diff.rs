@@ -53,13 +53,8 @@ pub fn diff_plans(left: &ResolvedPlan, right: &ResolvedPlan) -> PlanDiff {
         let (lefts, rights) = (keys_of(left, effect), keys_of(right, effect));
         for (key, left) in lefts {
             let right = rights.get(key).cloned().unwrap_or_default();
-            if left != right {
-                differences.push(Difference {
-                    key: key.to_owned(),
-                    decides: effect == Effect::Workload,
-                    left,
-                    right,
-                });
+            if left != right && key != "title" {
+                differences.push(Difference { key: key.to_owned(), decides: effect == Effect::Workload, left, right });
             }
         }
     }

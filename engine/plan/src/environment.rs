@@ -13,8 +13,7 @@ use crate::problem::Problem;
 use crate::source::{Entry, Node, Place, Source, Spot, Tree};
 
 /// The reference's variables that have no counterpart here: accepted, no effect.
-const WITHOUT_EFFECT: [&str; 2] =
-    ["AIPERF_DATASET_CONFIGURATION_TIMEOUT", "AIPERF_SERVICE_PROFILE_CONFIGURE_TIMEOUT"];
+const WITHOUT_EFFECT: [&str; 2] = ["AIPERF_DATASET_CONFIGURATION_TIMEOUT", "AIPERF_SERVICE_PROFILE_CONFIGURE_TIMEOUT"];
 
 /// What the environment says.
 #[derive(Default)]
@@ -40,6 +39,12 @@ pub(crate) fn layers(environment: &Environment, problems: &mut Vec<Problem>) -> 
         members(spec, environment, &mut out, problems);
         for alias in spec.env.iter().filter(|alias| !matches!(alias.unit, EnvUnit::Member(_))) {
             if let Some(text) = environment.get(alias.name).filter(|text| !text.is_empty()) {
+                let is_set = |name: &str| environment.get(name).is_some_and(|text| !text.is_empty());
+                let others = spec.env.iter().any(|other| other.name != alias.name && is_set(other.name));
+                if alias.unit == EnvUnit::Switch && others && boolean(text) == Some(true) {
+                    out.used.insert(alias.name.to_owned(), text.as_str().into());
+                    continue;
+                }
                 let node = alias_node(spec, *alias, text);
                 add(&mut out, alias.name, text, spec.key, node, environment, problems);
             }
@@ -166,9 +171,7 @@ fn node(spec: &KeySpec, text: &str) -> Result<Node, Problem> {
     }
     match spec.kind {
         Kind::Bool => boolean(text).map(|flag| scalar(Tree::Bool(flag))).ok_or_else(|| no_boolean(text)),
-        Kind::BoolOrPath => {
-            Ok(scalar(boolean(text).map_or_else(|| Tree::Text(text.to_owned()), Tree::Bool)))
-        }
+        Kind::BoolOrPath => Ok(scalar(boolean(text).map_or_else(|| Tree::Text(text.to_owned()), Tree::Bool))),
         Kind::Int { .. } => match text.parse::<i128>() {
             Ok(number) => Ok(scalar(Tree::Int(number))),
             Err(_) => flow_or_text(text),
@@ -180,8 +183,15 @@ fn node(spec: &KeySpec, text: &str) -> Result<Node, Problem> {
             let items = text.split(',').map(|item| scalar(Tree::Text(item.trim().to_owned()))).collect();
             Ok(scalar(Tree::List(items)))
         }
-        Kind::Urls { .. } | Kind::EnumList(_) | Kind::Names | Kind::Texts => flow(text),
-        Kind::TextMap | Kind::OpenMap | Kind::NumberMap | Kind::Options(_) | Kind::Anything => flow(text),
+        Kind::Urls { .. }
+        | Kind::EnumList(_)
+        | Kind::Names
+        | Kind::Texts
+        | Kind::TextMap
+        | Kind::OpenMap
+        | Kind::NumberMap
+        | Kind::Options(_)
+        | Kind::Anything => flow(text),
         _ => Ok(scalar(Tree::Text(text.to_owned()))),
     }
 }

@@ -11,6 +11,19 @@ pub(crate) fn strings(node: &mut Node, environment: &Environment) -> Result<(), 
     if problems.is_empty() { Ok(()) } else { Err(problems) }
 }
 
+/// The variables that a value names, defaults or not.
+pub(crate) fn names(node: &Node) -> Vec<String> {
+    match &node.value {
+        Tree::Text(text) => {
+            let inner = text.split("${").skip(1).filter_map(|rest| rest.split_once('}')).map(|(inner, _)| inner);
+            inner.map(|inner| inner.split(':').next().unwrap_or(inner).to_owned()).collect()
+        }
+        Tree::List(items) => items.iter().flat_map(names).collect(),
+        Tree::Map(entries) => entries.iter().flat_map(|entry| names(&entry.node)).collect(),
+        _ => Vec::new(),
+    }
+}
+
 fn walk(node: &mut Node, environment: &Environment, problems: &mut Vec<(Spot, Problem)>) {
     match &mut node.value {
         Tree::Text(text) if text.contains("${") => match expand(text, environment) {

@@ -37,7 +37,7 @@ pub fn filled_block(filled: &[Filled]) -> String {
     let values: Vec<String> = filled.iter().map(|filled| plain(&filled.value)).collect();
     let value_width = values.iter().map(String::len).max().unwrap_or(0);
     filled.iter().zip(&values).fold(String::new(), |mut out, (filled, value)| {
-        let was = if filled.was.is_null() { "unset".to_owned() } else { plain(&filled.was) };
+        let was = if filled.was.is_null() || filled.was == filled.value { "unset".into() } else { plain(&filled.was) };
         _ = writeln!(out, "{:key_width$}  {value:value_width$}  (was {was})", filled.key);
         out
     })

@@ -1,6 +1,6 @@
 //! Why a plan is not run, in text and JSON.
 
-use std::fmt::{self, Write as _};
+use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,8 @@ use crate::problem::Problem;
 use crate::scenario::Violation;
 
 /// A plan that cannot be run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{}", self.text())]
 #[non_exhaustive]
 pub enum PlanFailure {
     /// The plan is wrong: exit status 2.
@@ -30,14 +31,6 @@ pub enum PlanFailure {
     Internal(String),
 }
 
-impl std::error::Error for PlanFailure {}
-
-impl fmt::Display for PlanFailure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text())
-    }
-}
-
 impl PlanFailure {
     /// The process' exit status.
     pub fn exit_code(&self) -> u8 {
@@ -53,10 +46,8 @@ impl PlanFailure {
         match self {
             PlanFailure::Problems(problems) => {
                 let mut out: String = problems.iter().map(|problem| problem.text() + "\n").collect();
-                out.push_str(&match problems.len() {
-                    1 => "1 problem; nothing was run\n".to_owned(),
-                    many => format!("{many} problems; nothing was run\n"),
-                });
+                let plural = if problems.len() == 1 { "" } else { "s" };
+                _ = writeln!(out, "{} problem{plural}; nothing was run", problems.len());
                 out
             }
             PlanFailure::Violations { scenario, violations, bypassable, corpus_hint, override_given } => {
@@ -64,15 +55,22 @@ impl PlanFailure {
                 for violation in violations {
                     _ = writeln!(out, "  - {violation}");
                 }
-                out.push_str(&if *bypassable {
-                    "hint: --unsafe-override (`unsafe_override: true`) runs it all the same; the result is then stamped \
-                     submission_valid: false, for good\n"
-                        .to_owned()
+                if *bypassable {
+                    out.push_str(
+                        "hint: --unsafe-override (`unsafe_override: true`) runs it all the same; the result is then \
+                         stamped submission_valid: false, for good\n",
+                    );
                 } else if *override_given {
-                    format!("hint: --unsafe-override cannot help here: a corpus must be named; add {corpus_hint}\n")
+                    _ = writeln!(
+                        out,
+                        "hint: --unsafe-override cannot help here: a corpus must be named; add {corpus_hint}"
+                    );
                 } else {
-                    format!("hint: a corpus must be named, --unsafe-override cannot help here; add {corpus_hint}\n")
-                });
+                    _ = writeln!(
+                        out,
+                        "hint: a corpus must be named, --unsafe-override cannot help here; add {corpus_hint}"
+                    );
+                }
                 out
             }
             PlanFailure::Internal(what) => {

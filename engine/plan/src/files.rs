@@ -1,8 +1,10 @@
 //! Plan files: reading them, following `extends`, checking each.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
+
+use serde_json::Value;
 
 use crate::check::{self, Environment};
 use crate::layer::{Layer, LayerKind};
@@ -68,6 +70,8 @@ pub(crate) struct FileLayers {
     pub(crate) layers: Vec<Layer>,
     pub(crate) poisoned: BTreeSet<String>,
     pub(crate) sweep: Option<Place>,
+    /// Variables that `${…}` read.
+    pub(crate) read: BTreeMap<String, Value>,
     /// Some file could not be read or parsed: what is missing may stand there.
     pub(crate) incomplete: bool,
 }
@@ -135,10 +139,7 @@ impl Reader<'_> {
     }
 
     fn text(&mut self, source: &Source, format: Format, directory: &Path, kind: LayerKind, chain: &mut Vec<PathBuf>) {
-        let root = match parse::document(source, format) {
-            Ok(root) => root,
-            Err(problems) => return self.give_up(problems),
-        };
+        let Some(root) = parse::document(source, format, self.problems) else { return self.give_up([]) };
         if let Err(problem) = version(&root, source) {
             return self.give_up([problem]);
         }
@@ -162,6 +163,7 @@ impl Reader<'_> {
         checked.values.shift_remove("extends");
         checked.values.shift_remove("agentx");
         self.out.poisoned.extend(checked.poisoned.iter().cloned());
+        self.out.read.append(&mut checked.read);
         self.out.sweep = checked.sweep.take().or(self.out.sweep.take());
         self.out.layers.push(Layer::checked(kind, source.clone(), checked));
     }
@@ -204,26 +206,23 @@ fn normal(path: &Path) -> PathBuf {
 /// The version first: a file for a newer program asks for that program instead of complaining of its keys.
 fn version(root: &Node, source: &Source) -> Result<(), Problem> {
     let Tree::Map(entries) = &root.value else { return Ok(()) };
-    match entries.iter().find(|entry| entry.key == "agentx") {
-        Some(entry) => match entry.node.value {
-            Tree::Int(FORMAT_VERSION) => Ok(()),
-            Tree::Int(newer) if newer > FORMAT_VERSION => {
-                let what = format!("written for plan format {newer}; this program knows format {FORMAT_VERSION}");
-                let place = Place { source: source.clone(), spot: entry.node.spot };
-                Err(Problem::new(what).at(place).key("agentx").help("use a newer agentx"))
-            }
-            _ => {
-                let what = format!("got {} ({}), not a plan format", entry.node.kind(), entry.node.shown());
-                let place = Place { source: source.clone(), spot: entry.node.spot };
-                Err(Problem::new(what).at(place).key("agentx").expected("the integer 1"))
-            }
-        },
-        None => {
-            let place = Place { source: source.clone(), spot: Spot { line: 1, column: 1, width: 1 } };
-            Err(Problem::new("the plan format is not given")
-                .at(place)
-                .key("agentx")
-                .help("begin the file with `agentx: 1` (in TOML: `agentx = 1`)"))
+    let Some(entry) = entries.iter().find(|entry| entry.key == "agentx") else {
+        let place = Place { source: source.clone(), spot: Spot { line: 1, column: 1, width: 1 } };
+        return Err(Problem::new("the plan format is not given")
+            .at(place)
+            .key("agentx")
+            .help("begin the file with `agentx: 1` (in TOML: `agentx = 1`)"));
+    };
+    let place = Place { source: source.clone(), spot: entry.node.spot };
+    match entry.node.value {
+        Tree::Int(FORMAT_VERSION) => Ok(()),
+        Tree::Int(newer) if newer > FORMAT_VERSION => {
+            let what = format!("written for plan format {newer}; this program knows format {FORMAT_VERSION}");
+            Err(Problem::new(what).at(place).key("agentx").help("use a newer agentx"))
+        }
+        _ => {
+            let what = format!("got {} ({}), not a plan format", entry.node.kind(), entry.node.shown());
+            Err(Problem::new(what).at(place).key("agentx").expected("the integer 1"))
         }
     }
 }

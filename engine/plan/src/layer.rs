@@ -63,11 +63,7 @@ impl Layer {
     }
 
     /// A layer of ours: dotted keys and canonical values.
-    pub(crate) fn of<'a>(
-        kind: LayerKind,
-        name: &str,
-        values: impl IntoIterator<Item = (&'a str, Value)>,
-    ) -> Self {
+    pub(crate) fn of<'a>(kind: LayerKind, name: &str, values: impl IntoIterator<Item = (&'a str, Value)>) -> Self {
         let mut map = Map::new();
         for (key, value) in values {
             tree::put(&mut map, key, value);
@@ -126,12 +122,12 @@ pub(crate) struct Merged {
 
 impl Merged {
     /// Merges layers, low to high.
-    pub(crate) fn of<'a>(layers: impl IntoIterator<Item = &'a Layer>) -> Result<Merged, figment::Error> {
+    pub(crate) fn of<'a>(layers: impl IntoIterator<Item = &'a Layer>) -> Result<Merged, Box<figment::Error>> {
         let mut figment = Figment::new();
         for (index, layer) in layers.into_iter().enumerate() {
             figment = figment.merge(LayerProvider { layer, index });
         }
-        let dict = figment.data()?.remove(&Profile::Default).unwrap_or_default();
+        let dict = figment.data().map_err(Box::new)?.remove(&Profile::Default).unwrap_or_default();
         let mut merged = Merged { values: Map::new(), origins: BTreeMap::new(), figment };
         for (key, value) in &dict {
             merged.note("", key, value);
@@ -160,8 +156,8 @@ impl Merged {
     }
 
     /// Everything as one typed value.
-    pub(crate) fn extract<T: serde::de::DeserializeOwned>(&self) -> Result<T, figment::Error> {
-        self.figment.extract()
+    pub(crate) fn extract<T: serde::de::DeserializeOwned>(&self) -> Result<T, Box<figment::Error>> {
+        self.figment.extract().map_err(Box::new)
     }
 
     fn note(&mut self, prefix: &str, name: &str, value: &FigmentValue) {

@@ -4,6 +4,7 @@
 //! → held against the scenario's rules → resolved. Keys are described once, in [`keys`]; scenarios are data
 //! (`scenarios/*.toml`). The way in is [`load`].
 
+mod account;
 mod artifacts;
 mod check;
 mod cross;
@@ -14,6 +15,7 @@ mod expand;
 mod explain;
 mod failure;
 mod files;
+mod flags;
 mod input_config;
 pub mod keys;
 mod layer;
@@ -23,7 +25,9 @@ mod plan;
 mod problem;
 mod provenance;
 mod redact;
+mod reference;
 mod scenario;
+mod schema;
 mod seconds;
 mod settings;
 pub mod source;
@@ -35,6 +39,7 @@ pub use digest::{CorpusIdentity, TokenizerIdentity, lock_json, workload_digest};
 pub use explain::{explain_json, explain_table, filled_block};
 pub use failure::PlanFailure;
 pub use files::{Disk, Files, PlanSource};
+pub use flags::{ProfileArguments, profile_arguments};
 pub use input_config::input_config;
 pub(crate) use keys::one_of as keys_one_of;
 pub use layer::LayerKind;
@@ -43,5 +48,7 @@ pub use parse::Format;
 pub use plan::ResolvedPlan;
 pub use problem::Problem;
 pub use provenance::{Class, Origin, Replaced};
+pub use reference::plan_reference;
 pub use scenario::{Catalog, Checks, Origin as ScenarioOrigin, Preset, Violation, resolve_alias};
+pub use schema::{plan_schema, scenario_schema};
 pub use seconds::Seconds;

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::account::{deviations, filled, overridden, provenance, remarks};
 use crate::check::Environment;
 use crate::cross::{self, Facts};
 use crate::failure::PlanFailure;
@@ -14,10 +15,10 @@ use crate::keys::REGISTRY;
 use crate::layer::{Layer, LayerKind, Merged};
 use crate::plan::ResolvedPlan;
 use crate::problem::Problem;
-use crate::provenance::{Class, Origin as ValueOrigin, Replaced};
+use crate::provenance::Origin as ValueOrigin;
 use crate::scenario::{self, Catalog, Checks, Origin, Preset, Violation};
 use crate::source::Place;
-use crate::{environment, redact, settings, tree};
+use crate::{environment, settings, tree};
 
 /// What is to be loaded.
 pub struct PlanRequest<'a> {
@@ -264,6 +265,8 @@ impl UserLayers {
         let files = reader.out;
         let environment = environment::layers(variables, problems);
         let settings = settings::layers(&request.sets, variables, problems);
+        let mut used = environment.used;
+        used.extend(files.read);
         let mut layers = files.layers;
         layers.extend(environment.layers);
         layers.extend(settings.layers);
@@ -279,7 +282,7 @@ impl UserLayers {
             poisoned,
             sweep: settings.sweep.or(environment.sweep).or(files.sweep),
             incomplete: files.incomplete,
-            used: environment.used,
+            used,
             notes: environment.notes,
         }
     }
@@ -354,9 +357,9 @@ fn internal(error: impl std::fmt::Display) -> PlanFailure {
 }
 
 fn unknown_scenario(id: &str, catalog: &Catalog, user: &UserLayers, written: &Merged) -> Problem {
-    let what =
-        format!("UnknownScenarioError: Unknown scenario '{id}'. Valid scenarios: {}", catalog.ids().join(", "));
-    let place = written.origin("scenario").and_then(|index| user.layers.get(index)).map(|layer| layer.place("scenario"));
+    let what = format!("UnknownScenarioError: Unknown scenario '{id}'. Valid scenarios: {}", catalog.ids().join(", "));
+    let place =
+        written.origin("scenario").and_then(|index| user.layers.get(index)).map(|layer| layer.place("scenario"));
     let problem = Problem::new(what).maybe_at(place);
     problem.help("scenarios come with the program: a newer one needs a newer agentx")
 }
@@ -472,154 +475,4 @@ fn outcome(facts: Option<&ScenarioFacts>, overridden: bool) -> Outcome {
         reasons.push("unrecognized_scenario_file".to_owned());
     }
     Outcome { valid: Some(reasons.is_empty()), reasons }
-}
-
-fn remarks(written: &Merged, preset: Option<&Preset>) -> Vec<String> {
-    let mut notes = Vec::new();
-    for spec in REGISTRY.iter().filter(|spec| spec.ignored && written.get(spec.key).is_some()) {
-        notes.push(format!("{} has no effect under agentic replay", spec.key));
-    }
-    if let Some(alias) = written.get("corpus.alias").and_then(Value::as_str)
-        && let Some(pinned) = scenario::rolling(alias)
-    {
-        let repository = scenario::resolve_alias(alias).unwrap_or_default();
-        notes.push(format!(
-            "corpus alias {alias} is rolling: today it is {repository}, which {pinned} pins; runs on different drops do not compare"
-        ));
-    }
-    if preset.is_none() {
-        notes.push("no scenario is set: no locks, no run-time checks, and the result carries no stamp".to_owned());
-    }
-    notes
-}
-
-fn filled(preset: Option<&Preset>, written: &Merged, last: &Merged) -> Vec<Filled> {
-    let Some(preset) = preset else { return Vec::new() };
-    let keys = preset.locked.keys().chain(preset.defaults.keys()).chain(preset.runtime_defaults.keys());
-    let keys = keys.chain(preset.fill.keys()).map(String::as_str);
-    let mut ordered: Vec<&str> = preset.order.fills.iter().map(String::as_str).collect();
-    for key in keys {
-        if !ordered.contains(&key) {
-            ordered.push(key);
-        }
-    }
-    ordered
-        .into_iter()
-        .filter(|key| written.get(key).is_none_or(|value| *key == "sampling.seed" && !value.is_number()))
-        .filter_map(|key| {
-            let value = last.get(key)?.clone();
-            let was = REGISTRY.get(key).map(crate::keys::KeySpec::default_value).unwrap_or_default();
-            let news = preset.locked.contains_key(key) || value != was;
-            let yielded = preset.yields.get(key).is_some_and(|others| others.iter().any(|other| written.get(other).is_some()));
-            (news && !yielded).then(|| Filled { key: key.to_owned(), value, was })
-        })
-        .collect()
-}
-
-/// What a key is when the user says nothing.
-fn default_of(preset: Option<&Preset>, key: &str) -> Value {
-    let by_preset = preset.and_then(|preset| preset.all_defaults().find(|(name, _)| *name == key));
-    by_preset.map(|(_, value)| value.clone()).or_else(|| REGISTRY.get(key).map(crate::keys::KeySpec::default_value)).unwrap_or_default()
-}
-
-fn deviations(preset: Option<&Preset>, written: &Merged, last: &Merged) -> Vec<Deviation> {
-    let mut found = Vec::new();
-    for spec in REGISTRY.iter().filter(|spec| spec.deviation) {
-        if spec.kind.is_map() {
-            for (name, value) in written.get(spec.key).and_then(Value::as_object).into_iter().flatten() {
-                let key = format!("{}.{name}", spec.key);
-                if !preset.is_some_and(|preset| preset.locked.contains_key(&key)) {
-                    found.push(Deviation { value: redact::leaf(&key, value), default: Value::Null, key });
-                }
-            }
-            continue;
-        }
-        let Some(_) = written.get(spec.key) else { continue };
-        let value = tree::get(&last.values, spec.key).cloned().unwrap_or_default();
-        let default = default_of(preset, spec.key);
-        if value != default {
-            found.push(Deviation { key: spec.key.to_owned(), value, default });
-        }
-    }
-    found
-}
-
-fn overridden(preset: Option<&Preset>, written: &Merged, last: &Merged) -> Vec<Deviation> {
-    let defaults = preset.into_iter().flat_map(Preset::all_defaults);
-    defaults
-        .filter(|(key, _)| written.get(key).is_some())
-        .filter_map(|(key, default)| {
-            let value = match written.get(key) {
-                Some(word) if REGISTRY.get(key).is_some_and(|spec| spec.off == word.as_str()) => word.clone(),
-                _ => tree::get(&last.values, key).cloned().unwrap_or_default(),
-            };
-            (value != *default).then(|| Deviation { key: key.to_owned(), value, default: default.clone() })
-        })
-        .collect()
-}
-
-fn provenance(
-    shown: &Merged,
-    last: &Merged,
-    layers: &[&Layer],
-    preset: Option<&Preset>,
-    broken: &BTreeSet<&str>,
-) -> Vec<ValueOrigin> {
-    let mut paths: Vec<(usize, &String, usize)> = shown
-        .origins
-        .iter()
-        .map(|(path, layer)| {
-            let rank = REGISTRY.iter().position(|spec| REGISTRY.owner(path).is_some_and(|own| own.key == spec.key));
-            (rank.unwrap_or(usize::MAX), path, *layer)
-        })
-        .collect();
-    paths.sort();
-    paths
-        .into_iter()
-        .map(|(_, path, index)| {
-            let value = tree::get(&last.values, path).cloned().unwrap_or_default();
-            let was = layers[..index.min(layers.len())].iter().rev().find_map(|layer| {
-                let below = tree::get(&layer.values, path).filter(|below| !below.is_null())?;
-                let below = redact::leaf(path, below);
-                (below != value).then(|| Replaced { value: below, source: layer.source.name.to_string() })
-            });
-            let layer = layers.get(index);
-            let place = layer.map(|layer| layer.place(path)).filter(|place| place.spot.line > 0);
-            ValueOrigin {
-                key: path.clone(),
-                value: redact::leaf(path, &value),
-                class: class(path, preset, layer.map(|layer| layer.kind)),
-                layer: layer.map_or(LayerKind::BuiltIn, |layer| layer.kind),
-                source: layer.map(|layer| layer.source.name.to_string()).unwrap_or_default(),
-                at: place.map(|place| format!("{}:{}", place.spot.line, place.spot.column)),
-                was,
-                violation: broken.contains(path.as_str())
-                    || broken.iter().any(|key| path.strip_prefix(key).is_some_and(|rest| rest.starts_with('.'))),
-            }
-        })
-        .collect()
-}
-
-fn class(path: &str, preset: Option<&Preset>, layer: Option<LayerKind>) -> Class {
-    let spec = REGISTRY.owner(path);
-    if spec.is_some_and(|spec| spec.ignored) {
-        return Class::Ignored;
-    }
-    let required = matches!(path, "model.names" | "load.concurrency");
-    let Some(preset) = preset else { return if required { Class::Required } else { Class::User } };
-    if preset.locked.contains_key(path) {
-        Class::Locked
-    } else if preset.minimum.contains_key(path) {
-        Class::Minimum
-    } else if preset.forbidden.get(path).is_some_and(|rule| rule.any) {
-        Class::Forbidden
-    } else if layer == Some(LayerKind::Drawn) {
-        Class::Filled
-    } else if preset.all_defaults().any(|(key, _)| key == path) {
-        Class::Default
-    } else if required || matches!(path, "corpus.alias" | "corpus.hf_repo" | "corpus.path" | "corpus.synthetic") {
-        Class::Required
-    } else {
-        Class::User
-    }
 }

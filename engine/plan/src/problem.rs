@@ -10,7 +10,7 @@ use crate::source::Place;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// Where it stands; none for what is missing altogether.
-    pub place: Option<Place>,
+    pub place: Option<Box<Place>>,
     /// The dotted key, if one is concerned.
     pub key: Option<String>,
     /// What is wrong, a lower-case fragment.
@@ -30,14 +30,14 @@ impl Problem {
     /// Sets the place.
     #[must_use]
     pub fn at(mut self, place: Place) -> Self {
-        self.place = Some(place);
+        self.place = Some(Box::new(place));
         self
     }
 
     /// Sets the place, if there is one.
     #[must_use]
     pub fn maybe_at(mut self, place: Option<Place>) -> Self {
-        self.place = place;
+        self.place = place.map(Box::new);
         self
     }
 

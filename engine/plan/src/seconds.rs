@@ -88,7 +88,8 @@ mod tests {
 
     #[test]
     fn units() {
-        let cases = [("500ms", 0.5), ("90s", 90.0), ("30m", 1800.0), ("2h", 7200.0), ("1.5 h", 5400.0), ("899.999s", 899.999)];
+        let cases =
+            [("500ms", 0.5), ("90s", 90.0), ("30m", 1800.0), ("2h", 7200.0), ("1.5 h", 5400.0), ("899.999s", 899.999)];
         for (text, seconds) in cases {
             assert_eq!(parse(text), Some(seconds), "{text}");
         }

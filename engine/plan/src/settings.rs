@@ -27,7 +27,9 @@ pub(crate) fn layers(settings: &[String], environment: &Environment, problems: &
         let source = Source::new(format!("command line --set {shown}"), "");
         let place = Place { source: source.clone(), spot: Spot::default() };
         let Some((_, text)) = setting.split_once('=') else {
-            problems.push(Problem::new("not of the form KEY=VALUE").at(place).help("for example --set load.concurrency=16"));
+            problems.push(
+                Problem::new("not of the form KEY=VALUE").at(place).help("for example --set load.concurrency=16"),
+            );
             continue;
         };
         if key.is_empty() || matches!(key, "agentx" | "extends") {
@@ -39,7 +41,8 @@ pub(crate) fn layers(settings: &[String], environment: &Environment, problems: &
             Err(found) => {
                 let what = found.first().map_or("not valid YAML", |problem| problem.what.as_str()).to_owned();
                 out.poisoned.insert(key.to_owned());
-                problems.push(Problem::new(what).at(place).key(key).help("quote the value, as in --set 'title=\"a: b\"'"));
+                problems
+                    .push(Problem::new(what).at(place).key(key).help("quote the value, as in --set 'title=\"a: b\"'"));
                 continue;
             }
         };
@@ -70,7 +73,8 @@ fn flat(mut node: Node) -> Node {
         Tree::Map(entries) => {
             for entry in entries {
                 entry.spot = Spot::default();
-                entry.node = flat(std::mem::replace(&mut entry.node, Node { value: Tree::Null, spot: Spot::default() }));
+                entry.node =
+                    flat(std::mem::replace(&mut entry.node, Node { value: Tree::Null, spot: Spot::default() }));
             }
         }
         _ => {}

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::kind::{AMOUNT, COUNT, Kind, RATIO, WHOLE};
-use super::spec::{EnvAlias, KeySpec};
+use super::spec::{EnvAlias, EnvUnit, KeySpec};
 
 macro_rules! weka {
     ($name:literal, $variable:literal, $kind:expr, $default:literal, $doc:literal) => {
@@ -72,8 +72,8 @@ pub(super) const KEYS: &[KeySpec] = &[
     KeySpec::new("corpus.seed_cache", Kind::BoolOrPath, "Keep the prepared corpus on disk: `true`, `false`, or the directory.")
         .default("true")
         .env(&[
-            EnvAlias::same("AIPERF_DATASET_MMAP_CACHE_ENABLED"),
             EnvAlias::same("AIPERF_DATASET_MMAP_CACHE_DIR"),
+            EnvAlias { name: "AIPERF_DATASET_MMAP_CACHE_ENABLED", unit: EnvUnit::Switch },
         ]),
     KeySpec::new(
         "corpus.synthetic",

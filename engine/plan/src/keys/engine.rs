@@ -7,7 +7,8 @@ use super::spec::{EnvAlias, KeySpec};
 use crate::seconds::Seconds;
 
 pub(super) const KEYS: &[KeySpec] = &[
-    KeySpec::new("engine.io_threads", COUNT, "Threads for sockets; left out: one per two cores, at least 1.").unit("threads"),
+    KeySpec::new("engine.io_threads", COUNT, "Threads for sockets; left out: one per two cores, at least 1.")
+        .unit("threads"),
     KeySpec::new("engine.cancel_drain", SPAN, "How long cancelled requests may take to end.")
         .default("10.0")
         .env(&[EnvAlias::same("AIPERF_TIMING_CANCEL_DRAIN_TIMEOUT")]),

@@ -105,6 +105,7 @@ impl Kind {
     pub fn legal(&self) -> String {
         match self {
             Kind::Bool => "`true` or `false`".into(),
+            Kind::Int { min, max } if min == max => format!("the integer {min}"),
             Kind::Int { min, max } if *max >= i64::MAX as u64 => format!("an integer >= {min}"),
             Kind::Int { min, max } => format!("an integer from {min} to {max}"),
             Kind::Number { min, max, open: true } => format!("a number between {min} and {max}, ends excluded"),
@@ -151,7 +152,7 @@ impl Kind {
             Value::Null
         };
         match (self, &node.value) {
-            (Kind::Bool, Tree::Bool(flag)) => Value::Bool(*flag),
+            (Kind::Bool | Kind::BoolOrPath, Tree::Bool(flag)) => Value::Bool(*flag),
             (Kind::Bool, Tree::Text(text)) if is_word_for_bool(text) => {
                 wrong(format!("\"{text}\" is a string here, not a boolean"))
             }
@@ -168,7 +169,11 @@ impl Kind {
                 match seconds::of_node(node) {
                     None => wrong(format!("{} is no duration", node.shown())),
                     Some(number) if number.is_infinite() && number > 0.0 => {
-                        if *inf { "inf".into() } else { wrong("infinity is not possible here".into()) }
+                        if *inf {
+                            "inf".into()
+                        } else {
+                            wrong("infinity is not possible here".into())
+                        }
                     }
                     Some(number) if number < *min || (*above && number <= *min) || number > *max => {
                         wrong(format!("{} is out of range", node.shown()))
@@ -197,9 +202,9 @@ impl Kind {
             (Kind::Text | Kind::Path | Kind::Secret, Tree::Text(text)) => text.as_str().into(),
             (Kind::UrlPath, Tree::Text(text)) if text.starts_with('/') => text.as_str().into(),
             (Kind::UrlPath, Tree::Text(text)) => wrong(format!("\"{text}\" does not begin with `/`")),
-            (Kind::Urls { min }, Tree::List(items)) if items.len() >= *min => list(items, self, refuse, |text| {
-                url(text).ok_or_else(|| format!("\"{text}\" is no server address"))
-            }),
+            (Kind::Urls { min }, Tree::List(items)) if items.len() >= *min => {
+                list(items, self, refuse, |text| url(text).ok_or_else(|| format!("\"{text}\" is no server address")))
+            }
             (Kind::Urls { .. } | Kind::EnumList(_), Tree::Text(text)) => {
                 wrong(format!("got the string \"{text}\", not a list; write [{text}]"))
             }
@@ -207,8 +212,7 @@ impl Kind {
             (Kind::Names, Tree::List(items)) if !items.is_empty() => list(items, self, refuse, |text| {
                 if text.trim().is_empty() { Err("a name is empty".into()) } else { Ok(text.to_owned()) }
             }),
-            (Kind::Names, Tree::List(_)) => wrong("the list is empty".into()),
-            (Kind::Urls { .. }, Tree::List(_)) => wrong("the list is empty".into()),
+            (Kind::Names | Kind::Urls { .. }, Tree::List(_)) => wrong("the list is empty".into()),
             (Kind::EnumList(words), Tree::List(items)) => list(items, self, refuse, |text| {
                 if words.contains(&text) { Ok(text.to_owned()) } else { Err(format!("unknown value \"{text}\"")) }
             }),
@@ -221,7 +225,6 @@ impl Kind {
                 }
                 Value::Object(map)
             }
-            (Kind::BoolOrPath, Tree::Bool(flag)) => Value::Bool(*flag),
             (Kind::BoolOrPath, Tree::Text(text)) if !text.trim().is_empty() => text.as_str().into(),
             (Kind::Latency, Tree::Text(text)) if text == "off" || text == "auto" => text.as_str().into(),
             (Kind::Latency, Tree::Int(_) | Tree::Float(_)) => match node_number(node) {
@@ -240,7 +243,8 @@ impl Kind {
             return Value::Null;
         }
         let below = |mut refusal: Refusal| {
-            refusal.subkey = if refusal.subkey.is_empty() { key.to_owned() } else { format!("{key}.{}", refusal.subkey) };
+            refusal.subkey =
+                if refusal.subkey.is_empty() { key.to_owned() } else { format!("{key}.{}", refusal.subkey) };
             refusal
         };
         match self {
@@ -249,9 +253,8 @@ impl Kind {
                 let number = Kind::Number { min: f64::MIN, max: f64::MAX, open: false };
                 number.canonical(node, &mut |refusal| refuse(below(refusal)))
             }
-            Kind::Options(options) => match options.iter().find(|option| option.key == key) {
-                Some(option) => option.kind.canonical(node, &mut |refusal| refuse(below(refusal))),
-                None => {
+            Kind::Options(options) => {
+                let Some(option) = options.iter().find(|option| option.key == key) else {
                     let names: Vec<&str> = options.iter().map(|option| option.key).collect();
                     let help = nearest(&names, key).map(|name| format!("did you mean `{name}`?"));
                     refuse(below(Refusal {
@@ -261,19 +264,27 @@ impl Kind {
                         expected: Some(one_of(&names)),
                         help,
                     }));
-                    Value::Null
-                }
-            },
+                    return Value::Null;
+                };
+                option.kind.canonical(node, &mut |refusal| refuse(below(refusal)))
+            }
             _ => node.json(),
         }
     }
 
     /// Shortens a problem's words for a key whose value must not be shown.
     pub(crate) fn hush(&self, problem: Problem) -> Problem {
-        if matches!(self, Kind::Secret) { Problem { place: problem.place.map(|mut place| {
-            place.source.text = "".into();
-            place
-        }), ..problem } } else { problem }
+        if matches!(self, Kind::Secret) {
+            Problem {
+                place: problem.place.map(|mut place| {
+                    place.source.text = "".into();
+                    place
+                }),
+                ..problem
+            }
+        } else {
+            problem
+        }
     }
 }
 

@@ -15,9 +15,13 @@ pub(super) const KEYS: &[KeySpec] = &[
     KeySpec::new("metrics.server.urls", Kind::Urls { min: 0 }, "Where, besides the target's own `/metrics`.")
         .default("[]")
         .flags("--server-metrics"),
-    KeySpec::new("metrics.server.formats", Kind::EnumList(&["json", "csv", "jsonl", "parquet"]), "Files they are written to.")
-        .default(r#"["json","csv"]"#)
-        .flags("--server-metrics-formats"),
+    KeySpec::new(
+        "metrics.server.formats",
+        Kind::EnumList(&["json", "csv", "jsonl", "parquet"]),
+        "Files they are written to.",
+    )
+    .default(r#"["json","csv"]"#)
+    .flags("--server-metrics-formats"),
     KeySpec::new("metrics.server.interval", SPAN, "Between two scrapes.").default("0.333"),
     KeySpec::new("metrics.gpu.enabled", Kind::Bool, "GPU telemetry.")
         .default("false")
@@ -33,18 +37,26 @@ pub(super) const KEYS: &[KeySpec] = &[
         .default(r#""off""#)
         .flags("--network-latency-automatic")
         .only(&[r#""off""#]),
-    KeySpec::new("metrics.osl_mismatch.percent", AMOUNT, "Difference of asked and given output length that is reported.")
-        .unit("%")
-        .default("5.0")
-        .env(&[EnvAlias::same("AIPERF_METRICS_OSL_MISMATCH_PCT_THRESHOLD")]),
+    KeySpec::new(
+        "metrics.osl_mismatch.percent",
+        AMOUNT,
+        "Difference of asked and given output length that is reported.",
+    )
+    .unit("%")
+    .default("5.0")
+    .env(&[EnvAlias::same("AIPERF_METRICS_OSL_MISMATCH_PCT_THRESHOLD")]),
     KeySpec::new("metrics.osl_mismatch.max_tokens", WHOLE, "Greatest such difference that is not reported.")
         .unit("tokens")
         .default("50")
         .env(&[EnvAlias::same("AIPERF_METRICS_OSL_MISMATCH_MAX_TOKEN_THRESHOLD")]),
-    KeySpec::new("metrics.usage_diff_percent", AMOUNT, "Difference of the server's and the client's counts that is reported.")
-        .unit("%")
-        .default("10.0")
-        .env(&[EnvAlias::same("AIPERF_METRICS_USAGE_PCT_DIFF_THRESHOLD")]),
+    KeySpec::new(
+        "metrics.usage_diff_percent",
+        AMOUNT,
+        "Difference of the server's and the client's counts that is reported.",
+    )
+    .unit("%")
+    .default("10.0")
+    .env(&[EnvAlias::same("AIPERF_METRICS_USAGE_PCT_DIFF_THRESHOLD")]),
 ];
 
 /// What is measured besides the requests.

@@ -29,7 +29,7 @@ pub use cache_bust::CacheBust;
 pub use corpus::{Corpus, Weka};
 pub use engine::Engine;
 pub use kind::Kind;
-pub(crate) use kind::one_of;
+pub(crate) use kind::{nearest, one_of};
 pub use limits::Limits;
 pub use load::{Load, StartRatio};
 pub use metrics::{Gpu, Metrics, OslMismatch, ServerMetrics};

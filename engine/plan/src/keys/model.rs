@@ -6,11 +6,17 @@ use super::kind::Kind;
 use super::spec::KeySpec;
 
 pub(super) const KEYS: &[KeySpec] = &[
-    KeySpec::new("model.names", Kind::Names, "Model names as the server knows them; required.").workload().flags("--model"),
-    KeySpec::new("model.selection", Kind::Enum(&["round_robin", "random", "weighted"]), "How several models are chosen from.")
-        .default(r#""round_robin""#)
+    KeySpec::new("model.names", Kind::Names, "Model names as the server knows them; required.")
         .workload()
-        .flags("--model-selection-strategy"),
+        .flags("--model"),
+    KeySpec::new(
+        "model.selection",
+        Kind::Enum(&["round_robin", "random", "weighted"]),
+        "How several models are chosen from.",
+    )
+    .default(r#""round_robin""#)
+    .workload()
+    .flags("--model-selection-strategy"),
 ];
 
 /// What is asked for.

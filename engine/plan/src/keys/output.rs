@@ -7,8 +7,12 @@ use super::spec::KeySpec;
 use crate::seconds::Seconds;
 
 pub(super) const KEYS: &[KeySpec] = &[
-    KeySpec::new("output.dir", Kind::Path, "Directory of the results; left out: a name made from model and load under `./artifacts`.")
-        .flags("--artifact-dir"),
+    KeySpec::new(
+        "output.dir",
+        Kind::Path,
+        "Directory of the results; left out: a name made from model and load under `./artifacts`.",
+    )
+    .flags("--artifact-dir"),
     KeySpec::new("output.prefix", Kind::Text, "Prefix of the file names; known suffixes are stripped.")
         .flags("--profile-export-prefix"),
     KeySpec::new("output.level", Kind::Enum(&["summary", "records", "raw"]), "How much is written.")
@@ -21,7 +25,9 @@ pub(super) const KEYS: &[KeySpec] = &[
     KeySpec::new("output.responses", Kind::Bool, "Write `outputs.json`: the generated text.")
         .default("false")
         .flags("--export-outputs-json"),
-    KeySpec::new("output.events", Kind::Bool, "Write `events.jsonl`: every transition.").default("false").flags("--events"),
+    KeySpec::new("output.events", Kind::Bool, "Write `events.jsonl`: every transition.")
+        .default("false")
+        .flags("--events"),
 ];
 
 /// What is written, and where.

@@ -8,10 +8,14 @@ use crate::seconds::Seconds;
 
 pub(super) const KEYS: &[KeySpec] = &[
     KeySpec::new("profiling.duration", SPAN, "Length of the measured phase.").workload().flags("--benchmark-duration"),
-    KeySpec::new("profiling.grace", GRACE, "How long requests in flight may take after the duration; needs a duration.")
-        .default("30.0")
-        .workload()
-        .flags("--benchmark-grace-period"),
+    KeySpec::new(
+        "profiling.grace",
+        GRACE,
+        "How long requests in flight may take after the duration; needs a duration.",
+    )
+    .default("30.0")
+    .workload()
+    .flags("--benchmark-grace-period"),
     KeySpec::new("profiling.request_count", COUNT, "Stop after that many requests.")
         .unit("requests")
         .workload()

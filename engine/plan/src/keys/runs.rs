@@ -12,7 +12,9 @@ pub(super) const KEYS: &[KeySpec] = &[
     KeySpec::new("runs.count", Kind::Int { min: 1, max: 10 }, "How often the plan is run.")
         .default("1")
         .flags("--num-profile-runs"),
-    KeySpec::new("runs.cooldown", DELAY, "Pause between two runs.").default("0.0").flags("--profile-run-cooldown-seconds"),
+    KeySpec::new("runs.cooldown", DELAY, "Pause between two runs.")
+        .default("0.0")
+        .flags("--profile-run-cooldown-seconds"),
     KeySpec::new("runs.confidence_level", INSIDE, "Level of the confidence intervals.")
         .default("0.95")
         .flags("--confidence-level"),

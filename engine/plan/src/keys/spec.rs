@@ -18,6 +18,8 @@ pub enum EnvUnit {
     Same,
     /// Milliseconds for a key in seconds.
     Milliseconds,
+    /// On or off; on says nothing more than what another variable of the key says.
+    Switch,
     /// A member of the key's list when true (`AIPERF_HTTP_X_…_FROM_CORRELATION_ID`).
     Member(&'static str),
 }

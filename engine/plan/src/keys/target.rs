@@ -10,8 +10,14 @@ use crate::seconds::Seconds;
 const SESSION_HEADERS: &[EnvAlias] = &[
     EnvAlias { name: "AIPERF_HTTP_X_SESSION_ID_FROM_CORRELATION_ID", unit: EnvUnit::Member("x_session_id") },
     EnvAlias { name: "AIPERF_HTTP_X_SMG_ROUTING_KEY_FROM_CORRELATION_ID", unit: EnvUnit::Member("x_smg_routing_key") },
-    EnvAlias { name: "AIPERF_HTTP_X_DYNAMO_SESSION_ID_FROM_CORRELATION_ID", unit: EnvUnit::Member("x_dynamo_session_id") },
-    EnvAlias { name: "AIPERF_HTTP_X_SESSION_AFFINITY_FROM_CORRELATION_ID", unit: EnvUnit::Member("x_session_affinity") },
+    EnvAlias {
+        name: "AIPERF_HTTP_X_DYNAMO_SESSION_ID_FROM_CORRELATION_ID",
+        unit: EnvUnit::Member("x_dynamo_session_id"),
+    },
+    EnvAlias {
+        name: "AIPERF_HTTP_X_SESSION_AFFINITY_FROM_CORRELATION_ID",
+        unit: EnvUnit::Member("x_session_affinity"),
+    },
 ];
 
 /// Options of `agentx mock-server`, with underscores.
@@ -33,9 +39,13 @@ pub(super) const KEYS: &[KeySpec] = &[
     KeySpec::new("target.urls", Kind::Urls { min: 1 }, "Server addresses; a bare `host:port` gets `http://`.")
         .default(r#"["http://localhost:8000"]"#)
         .flags("--url"),
-    KeySpec::new("target.url_strategy", Kind::Enum(&["round_robin"]), "How requests are spread over several addresses.")
-        .default(r#""round_robin""#)
-        .flags("--url-strategy"),
+    KeySpec::new(
+        "target.url_strategy",
+        Kind::Enum(&["round_robin"]),
+        "How requests are spread over several addresses.",
+    )
+    .default(r#""round_robin""#)
+    .flags("--url-strategy"),
     KeySpec::new("target.endpoint", Kind::Enum(&["chat"]), "Kind of endpoint.")
         .default(r#""chat""#)
         .workload()
@@ -59,7 +69,10 @@ pub(super) const KEYS: &[KeySpec] = &[
     .workload()
     .flags("--extra-inputs")
     .deviation(),
-    KeySpec::new("target.streaming", Kind::Bool, "Answers are streamed.").default("false").workload().flags("--streaming"),
+    KeySpec::new("target.streaming", Kind::Bool, "Answers are streamed.")
+        .default("false")
+        .workload()
+        .flags("--streaming"),
     KeySpec::new(
         "target.legacy_max_tokens",
         Kind::Bool,
@@ -71,9 +84,13 @@ pub(super) const KEYS: &[KeySpec] = &[
     KeySpec::new("target.request_timeout", SPAN, "A request that takes longer fails.")
         .default("21600.0")
         .flags("--request-timeout-seconds"),
-    KeySpec::new("target.connection_reuse", Kind::Enum(&["pooled", "never", "sticky"]), "Which connection a request takes.")
-        .default(r#""pooled""#)
-        .flags("--connection-reuse-strategy"),
+    KeySpec::new(
+        "target.connection_reuse",
+        Kind::Enum(&["pooled", "never", "sticky"]),
+        "Which connection a request takes.",
+    )
+    .default(r#""pooled""#)
+    .flags("--connection-reuse-strategy"),
     KeySpec::new(
         "target.session_headers",
         Kind::EnumList(&["x_session_id", "x_smg_routing_key", "x_dynamo_session_id", "x_session_affinity"]),
@@ -111,8 +128,12 @@ pub(super) const KEYS: &[KeySpec] = &[
     KeySpec::new("target.tls.verify", Kind::Bool, "Check the server's certificate; `false` is reported in the result.")
         .default("true")
         .deviation(),
-    KeySpec::new("target.preflight", Kind::Bool, "Ask the server a few questions before the run, which are no part of it.")
-        .default("true"),
+    KeySpec::new(
+        "target.preflight",
+        Kind::Bool,
+        "Ask the server a few questions before the run, which are no part of it.",
+    )
+    .default("true"),
     KeySpec::new(
         "target.mock",
         Kind::Options(MOCK),

@@ -23,10 +23,14 @@ pub(super) const KEYS: &[KeySpec] = &[
     .workload()
     .flags("--ignore-trace-delays")
     .deviation(),
-    KeySpec::new("timing.system_idle_cap", DELAY, "When nothing is active anywhere, replay time skips to this much idle time.")
-        .workload()
-        .off("off")
-        .flags("--system-idle-gap-cap-seconds"),
+    KeySpec::new(
+        "timing.system_idle_cap",
+        DELAY,
+        "When nothing is active anywhere, replay time skips to this much idle time.",
+    )
+    .workload()
+    .off("off")
+    .flags("--system-idle-gap-cap-seconds"),
     KeySpec::new("timing.trace_idle_cap", DELAY, "The same within one trace; recorded times stay untouched.")
         .workload()
         .off("off")

@@ -59,10 +59,11 @@ pub(crate) fn decode(name: &str, bytes: &[u8]) -> Result<Source, Problem> {
     Ok(Source::new(name, text))
 }
 
-/// Parses a document, which must be a map.
-pub(crate) fn document(source: &Source, format: Format) -> Result<Node, Vec<Problem>> {
+/// Parses a document, which must be a map. Faults that leave its structure readable (a key given twice, a date) go to
+/// `problems` beside the tree, so that what else is wrong is found as well.
+pub(crate) fn document(source: &Source, format: Format, problems: &mut Vec<Problem>) -> Option<Node> {
     match format {
-        Format::Yaml => yaml::document(source),
-        Format::Toml => toml::document(source),
+        Format::Yaml => yaml::document(source, problems),
+        Format::Toml => toml::document(source, problems),
     }
 }

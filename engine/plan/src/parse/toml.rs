@@ -8,28 +8,23 @@ use toml::de::{DeTable, DeValue};
 use crate::problem::Problem;
 use crate::source::{Entry, Node, Place, Source, Spot, Tree};
 
-pub(super) fn document(source: &Source) -> Result<Node, Vec<Problem>> {
+pub(super) fn document(source: &Source, problems: &mut Vec<Problem>) -> Option<Node> {
     let lines = Lines::new(&source.text);
     let (table, errors) = DeTable::parse_recoverable(&source.text);
-    let mut problems: Vec<Problem> = errors
-        .iter()
-        .map(|error| {
-            let spot = error.span().map(|span| lines.spot(&span)).unwrap_or_default();
-            let what = error.message().lines().collect::<Vec<_>>().join("; ");
-            Problem::new(format!("not valid TOML: {what}")).at(Place { source: source.clone(), spot })
-        })
-        .collect();
+    for error in &errors {
+        let spot = error.span().map(|span| lines.spot(&span)).unwrap_or_default();
+        let what = error.message().lines().collect::<Vec<_>>().join("; ");
+        problems.push(Problem::new(format!("not valid TOML: {what}")).at(Place { source: source.clone(), spot }));
+    }
+    if !errors.is_empty() {
+        return None;
+    }
     let spot = lines.spot(&(0..0));
-    let entries = table_entries(table.get_ref(), &lines, source, &mut problems);
-    if problems.is_empty() { Ok(Node { value: Tree::Map(entries), spot }) } else { Err(problems) }
+    let entries = table_entries(table.get_ref(), &lines, source, problems);
+    Some(Node { value: Tree::Map(entries), spot })
 }
 
-fn table_entries(
-    table: &DeTable<'_>,
-    lines: &Lines<'_>,
-    source: &Source,
-    problems: &mut Vec<Problem>,
-) -> Vec<Entry> {
+fn table_entries(table: &DeTable<'_>, lines: &Lines<'_>, source: &Source, problems: &mut Vec<Problem>) -> Vec<Entry> {
     let mut entries: Vec<(usize, Entry)> = table
         .iter()
         .map(|(key, value)| {

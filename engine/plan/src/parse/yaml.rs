@@ -12,21 +12,19 @@ use crate::source::{Entry, Node, Place, Source, Spot, Tree};
 /// More values than this means aliases that multiply.
 const MOST_NODES: usize = 200_000;
 
-pub(super) fn document(source: &Source) -> Result<Node, Vec<Problem>> {
-    let (root, problems) = Builder::new(source).run();
-    let whole = || Place { source: source.clone(), spot: Spot { line: 1, column: 1, width: 1 } };
-    match root {
-        _ if !problems.is_empty() => Err(problems),
-        Some(node) if matches!(node.value, Tree::Map(_)) => Ok(node),
-        None | Some(Node { value: Tree::Null, .. }) => Err(vec![
-            Problem::new("the file is empty").at(whole()).help("a plan begins with `agentx: 1`; see `plans/mvp.yaml`"),
-        ]),
-        Some(node) => Err(vec![
-            Problem::new(format!("the file holds {}, not a map of keys", node.kind()))
-                .at(whole())
-                .help("a plan begins with `agentx: 1`; see `plans/mvp.yaml`"),
-        ]),
-    }
+pub(super) fn document(source: &Source, problems: &mut Vec<Problem>) -> Option<Node> {
+    let (root, found) = Builder::new(source).run();
+    let unreadable = !found.is_empty();
+    problems.extend(found);
+    let what = match root {
+        Some(node) if matches!(node.value, Tree::Map(_)) => return Some(node),
+        _ if unreadable => return None,
+        None | Some(Node { value: Tree::Null, .. }) => "the file is empty".to_owned(),
+        Some(node) => format!("the file holds {}, not a map of keys", node.kind()),
+    };
+    let whole = Place { source: source.clone(), spot: Spot { line: 1, column: 1, width: 1 } };
+    problems.push(Problem::new(what).at(whole).help("a plan begins with `agentx: 1`; see `plans/mvp.yaml`"));
+    None
 }
 
 /// One value written as YAML, as in `--set key=VALUE`.
@@ -60,8 +58,7 @@ impl<'a> Builder<'a> {
         let mut root = None;
         loop {
             match self.next() {
-                Err(Stop) => break,
-                Ok((Event::StreamEnd, _)) => break,
+                Err(Stop) | Ok((Event::StreamEnd, _)) => break,
                 Ok((Event::StreamStart | Event::DocumentStart(_) | Event::DocumentEnd | Event::Nothing, _)) => {}
                 Ok((event, span)) if root.is_none() => match self.node(event, span, 0) {
                     Ok(node) => root = Some(node),
@@ -70,6 +67,8 @@ impl<'a> Builder<'a> {
                 Ok((_, span)) => {
                     let problem = Problem::new("a second YAML document begins here; a plan is one document");
                     self.report(problem.help("remove the `---` line, or make it a file of its own"), spot(span));
+                    // What is missing in the first may stand in the second.
+                    root = None;
                     break;
                 }
             }

@@ -54,7 +54,9 @@ impl Catalog {
         let Some(directory) = directory else { return Ok(catalog) };
         let whole = |name: String| Place { source: Source::new(name, ""), spot: Spot::default() };
         let failed = |name: String, error: std::io::Error| {
-            vec![Problem::new(format!("cannot be read: {error}")).at(whole(name)).help("it was given as --scenario-dir")]
+            vec![
+                Problem::new(format!("cannot be read: {error}")).at(whole(name)).help("it was given as --scenario-dir"),
+            ]
         };
         let paths = files.list(directory).map_err(|error| failed(directory.display().to_string(), error))?;
         for path in paths.into_iter().filter(|path| path.extension().is_some_and(|extension| extension == "toml")) {

@@ -5,21 +5,9 @@ const CORPORA: [(&str, &str, bool); 9] = [
     ("semianalysis_cc_traces_weka", "semianalysisai/cc-traces-weka-no-subagents-051826", false),
     ("semianalysis_cc_traces_weka_no_subagents", "semianalysisai/cc-traces-weka-no-subagents-051826", false),
     ("semianalysis_cc_traces_weka_with_subagents", "semianalysisai/cc-traces-weka-062126", true),
-    (
-        "semianalysis_cc_traces_weka_with_subagents_060226",
-        "semianalysisai/cc-traces-weka-with-subagents-060226",
-        true,
-    ),
-    (
-        "semianalysis_cc_traces_weka_with_subagents_060526",
-        "semianalysisai/cc-traces-weka-with-subagents-060526",
-        true,
-    ),
-    (
-        "semianalysis_cc_traces_weka_with_subagents_060826",
-        "semianalysisai/cc-traces-weka-with-subagents-060826",
-        true,
-    ),
+    ("semianalysis_cc_traces_weka_with_subagents_060226", "semianalysisai/cc-traces-weka-with-subagents-060226", true),
+    ("semianalysis_cc_traces_weka_with_subagents_060526", "semianalysisai/cc-traces-weka-with-subagents-060526", true),
+    ("semianalysis_cc_traces_weka_with_subagents_060826", "semianalysisai/cc-traces-weka-with-subagents-060826", true),
     ("semianalysis_cc_traces_weka_061326", "semianalysisai/cc-traces-weka-061326", true),
     ("semianalysis_cc_traces_weka_061526", "semianalysisai/cc-traces-weka-061526", true),
     ("semianalysis_cc_traces_weka_062126", "semianalysisai/cc-traces-weka-062126", true),
@@ -55,9 +43,9 @@ pub(crate) fn rolling(alias: &str) -> Option<String> {
 
 /// The published alias most like this one.
 pub(crate) fn nearest(alias: &str) -> Option<String> {
-    let names = CORPORA.iter().flat_map(|(name, _, twin)| {
-        std::iter::once((*name).to_owned()).chain(twin.then(|| format!("{name}_256k")))
-    });
+    let names = CORPORA
+        .iter()
+        .flat_map(|(name, _, twin)| std::iter::once((*name).to_owned()).chain(twin.then(|| format!("{name}_256k"))));
     names
         .map(|name| (strsim::levenshtein(&name, alias), name))
         .filter(|(distance, _)| *distance <= 8)

@@ -163,12 +163,16 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     })
 }
 
+/// Finds the raw tables of a scenario by `name@version`, or says why it cannot be a base.
+pub(crate) type FindBase<'a> = &'a dyn Fn(&str) -> Result<Map<String, Value>, String>;
+
 /// Reads a scenario file; `base` finds the scenario it derives from, as raw tables.
-pub(crate) fn read(
-    source: &Source,
-    base: &dyn Fn(&str) -> Result<Map<String, Value>, String>,
-) -> Result<Preset, Vec<Problem>> {
-    let root = parse::document(source, Format::Toml)?;
+pub(crate) fn read(source: &Source, base: FindBase<'_>) -> Result<Preset, Vec<Problem>> {
+    let mut faults = Vec::new();
+    let root = match parse::document(source, Format::Toml, &mut faults) {
+        Some(root) if faults.is_empty() => root,
+        _ => return Err(faults),
+    };
     let place = |spot: Spot| Place { source: source.clone(), spot };
     let mut table = match root.json() {
         Value::Object(table) => table,
@@ -186,7 +190,7 @@ pub(crate) fn read(
 
 /// The raw tables of a scenario file, for what derives from it.
 pub(crate) fn raw(source: &Source) -> Option<Map<String, Value>> {
-    match parse::document(source, Format::Toml).ok()?.json() {
+    match parse::document(source, Format::Toml, &mut Vec::new())?.json() {
         Value::Object(table) => Some(table),
         _ => None,
     }
@@ -236,9 +240,9 @@ fn canonical(mut preset: Preset, root: &Node, source: &Source) -> Result<Preset,
     }
     let named = preset.minimum.keys().map(|key| ("minimum", key));
     let named = named.chain(preset.fill.keys().map(|key| ("fill", key)));
-    let named = named.chain(preset.yields.iter().flat_map(|(key, others)| {
-        std::iter::once(key).chain(others).map(|key| ("yields", key))
-    }));
+    let named = named.chain(
+        preset.yields.iter().flat_map(|(key, others)| std::iter::once(key).chain(others).map(|key| ("yields", key))),
+    );
     for (table, key) in named {
         if REGISTRY.owner(key).is_none() {
             report(table, key, "unknown key".to_owned());
@@ -265,10 +269,9 @@ fn node_of(value: &Value) -> Node {
     let tree = match value {
         Value::Null => Tree::Null,
         Value::Bool(flag) => Tree::Bool(*flag),
-        Value::Number(number) => number.as_i64().map_or_else(
-            || Tree::Float(number.as_f64().unwrap_or(f64::NAN)),
-            |whole| Tree::Int(whole.into()),
-        ),
+        Value::Number(number) => number
+            .as_i64()
+            .map_or_else(|| Tree::Float(number.as_f64().unwrap_or(f64::NAN)), |whole| Tree::Int(whole.into())),
         Value::String(text) => Tree::Text(text.clone()),
         Value::Array(items) => Tree::List(items.iter().map(node_of).collect()),
         Value::Object(_) => Tree::Map(Vec::new()),

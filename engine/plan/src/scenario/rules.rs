@@ -37,7 +37,10 @@ pub(crate) fn evaluate(preset: &Preset, user: &User<'_>) -> Vec<Violation> {
             rules.push(rule);
         }
     }
-    rules.iter().flat_map(|rule| if *rule == "corpus" { corpus(preset, user) } else { by_key(preset, user, rule) }).collect()
+    rules
+        .iter()
+        .flat_map(|rule| if *rule == "corpus" { corpus(preset, user) } else { by_key(preset, user, rule) })
+        .collect()
 }
 
 fn by_key(preset: &Preset, user: &User<'_>, key: &str) -> Vec<Violation> {
@@ -58,9 +61,8 @@ fn by_key(preset: &Preset, user: &User<'_>, key: &str) -> Vec<Violation> {
             (true, [only]) => only.clone(),
             _ => keys.iter().zip(&got).map(|(key, got)| format!("{key}={got}")).collect::<Vec<_>>().join(", "),
         };
-        let message = preset.why(key, || {
-            format!("requires {key}={required}; got {got}. Leave the key out: the scenario fills it in")
-        });
+        let message = preset
+            .why(key, || format!("requires {key}={required}; got {got}. Leave the key out: the scenario fills it in"));
         found.push(violation(user, key, &keys, got, required, message));
     }
     if let Some(rule) = preset.forbidden.get(key).filter(|_| REGISTRY.get(key).is_none_or(|spec| spec.rule.is_none()))
@@ -79,9 +81,8 @@ fn by_key(preset: &Preset, user: &User<'_>, key: &str) -> Vec<Violation> {
         && let Some(written) = user.get(key)
         && number(written).is_none_or(|number| number < *least)
     {
-        let message = preset.why(key, || {
-            format!("requires {key} >= {least}; got {}. Raise it, or leave the key out", got(user, key))
-        });
+        let message = preset
+            .why(key, || format!("requires {key} >= {least}; got {}. Raise it, or leave the key out", got(user, key)));
         found.push(violation(user, key, &[key], got(user, key), format!(">= {least}"), message));
     }
     found
@@ -108,7 +109,14 @@ fn corpus(preset: &Preset, user: &User<'_>) -> Vec<Violation> {
                 loaders(),
                 forms()
             );
-            found.push(violation(user, "corpus.alias", &["corpus.alias"], alias.to_owned(), "an allowed corpus".into(), message));
+            found.push(violation(
+                user,
+                "corpus.alias",
+                &["corpus.alias"],
+                alias.to_owned(),
+                "an allowed corpus".into(),
+                message,
+            ));
         }
     } else if let Some(repo) = user.get("corpus.hf_repo").and_then(Value::as_str) {
         if !rule.allowed_hf_repos.is_empty() && !rule.allowed_hf_repos.iter().any(|allowed| allowed == repo) {
@@ -157,7 +165,14 @@ fn corpus(preset: &Preset, user: &User<'_>) -> Vec<Violation> {
     found
 }
 
-fn violation(user: &User<'_>, key: &str, written: &[&str], got: String, required: String, message: String) -> Violation {
+fn violation(
+    user: &User<'_>,
+    key: &str,
+    written: &[&str],
+    got: String,
+    required: String,
+    message: String,
+) -> Violation {
     let flags: Vec<&str> = written
         .iter()
         .chain([&key])
@@ -193,9 +208,12 @@ fn got(user: &User<'_>, key: &str) -> String {
 pub(crate) fn shown(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
-        Value::Number(number) => number.as_f64().map_or_else(|| number.to_string(), |float| {
-            if number.is_f64() { float.to_string() } else { number.to_string() }
-        }),
+        Value::Number(number) => number.as_f64().map_or_else(
+            || number.to_string(),
+            |float| {
+                if number.is_f64() { float.to_string() } else { number.to_string() }
+            },
+        ),
         other => other.to_string(),
     }
 }

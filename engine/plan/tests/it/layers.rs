@@ -22,12 +22,16 @@ fn each_layer_wins_over_the_one_below() {
     let file = world().run("plans/p.yaml").unwrap();
     assert_eq!(file.plan.target.keep_alive.0, 3.0);
     assert_eq!(origin(&file, "target.keep_alive"), (LayerKind::Overlay, "o.yaml".into(), Some("2:10".into())));
-    assert_eq!(origin(&file, "target.preflight"), (LayerKind::Extends, "plans/base/a.yaml".into(), Some("2:25".into())));
+    assert_eq!(
+        origin(&file, "target.preflight"),
+        (LayerKind::Extends, "plans/base/a.yaml".into(), Some("2:25".into()))
+    );
     assert_eq!(origin(&file, "target.headers.B").1, "plans/p.yaml");
     assert_eq!(origin(&file, "target.headers.A").1, "plans/base/a.yaml");
     let variable = world().variable("AGENTX_TARGET__KEEP_ALIVE", "4").run("plans/p.yaml").unwrap();
     assert_eq!(origin(&variable, "target.keep_alive").1, "environment variable AGENTX_TARGET__KEEP_ALIVE");
-    let set = world().variable("AGENTX_TARGET__KEEP_ALIVE", "4").set("target.keep_alive=5").run("plans/p.yaml").unwrap();
+    let set =
+        world().variable("AGENTX_TARGET__KEEP_ALIVE", "4").set("target.keep_alive=5").run("plans/p.yaml").unwrap();
     assert_eq!(set.plan.target.keep_alive.0, 5.0);
     assert_eq!(origin(&set, "target.keep_alive").1, "command line --set target.keep_alive=5");
     let was = set.provenance.iter().find(|origin| origin.key == "target.keep_alive").unwrap().was.clone().unwrap();
@@ -97,6 +101,13 @@ fn variables_of_the_reference() {
     assert_eq!(loaded.outcome.valid, Some(true));
     insta::assert_json_snapshot!(loaded.environment);
     insta::assert_snapshot!(loaded.notes.join("\n"));
+    let cache = |on: &str| {
+        let world = World::default()
+            .variable("AIPERF_DATASET_MMAP_CACHE_DIR", "/c")
+            .variable("AIPERF_DATASET_MMAP_CACHE_ENABLED", on);
+        world.yaml(&mvp("")).unwrap().plan.corpus.seed_cache
+    };
+    assert_eq!((cache("1"), cache("0")), ("/c".into(), false.into()));
     let bad = World::default().variable("AIPERF_DAG_FAIL_FAST", "maybe").variable("AGENTX_LOAD__CONCURRENCY", "many");
     insta::assert_snapshot!(bad.refusal(&mvp("")));
 }
@@ -136,7 +147,7 @@ proptest! {
         let plan = format!("agentx: 1\n{text}");
         let world = World::default().file("p.yaml", &plan).file("p.toml", &plan);
         for name in ["p.yaml", "p.toml"] {
-            prop_assert!(!world.run(name).err().map(|failure| failure.text()).unwrap_or("x".into()).is_empty());
+            prop_assert!(world.run(name).err().is_none_or(|failure| !failure.text().is_empty()));
         }
     }
 }

@@ -71,12 +71,14 @@ fn yaml_duplicates_merge_keys_and_tags() {
 
 #[test]
 fn aliases_work_and_do_not_multiply() {
-    let plan = mvp("x_ratio: &r {min: 0.1, max: 0.2}").replace("concurrency: 4}", "concurrency: 4, start_ratio: {min: 0.1}}");
+    let plan =
+        mvp("x_ratio: &r {min: 0.1, max: 0.2}").replace("concurrency: 4}", "concurrency: 4, start_ratio: {min: 0.1}}");
     assert!(World::default().yaml(&plan).is_ok());
-    let mut bomb = String::from("agentx: 1\nx_a: &a [1,1,1,1,1,1,1,1,1,1]\n");
-    for (letter, before) in ('b'..'i').zip('a'..'h') {
-        bomb.push_str(&format!("x_{letter}: &{letter} [{}]\n", vec![format!("*{before}"); 10].join(",")));
-    }
+    let levels = ('b'..'i').zip('a'..'h').map(|(letter, before)| {
+        let many = vec![format!("*{before}"); 10].join(",");
+        format!("x_{letter}: &{letter} [{many}]\n")
+    });
+    let bomb: String = ["agentx: 1\nx_a: &a [1,1,1,1,1,1,1,1,1,1]\n".to_owned()].into_iter().chain(levels).collect();
     assert!(World::default().refusal(&bomb).contains("too many values"));
 }
 
@@ -97,8 +99,20 @@ fn what_is_no_plan_at_all() {
         .file("open.yaml", "agentx: 1\nload: {concurrency: 8\n")
         .file("plan.json", "{}");
     let names = [
-        "empty.yaml", "comment.yaml", "list.yaml", "tab.yaml", "binary.yaml", "latin1.yaml", "large.yaml", "two.yaml",
-        "new.yaml", "word.yaml", "none.yaml", "open.yaml", "plan.json", "missing.yaml",
+        "empty.yaml",
+        "comment.yaml",
+        "list.yaml",
+        "tab.yaml",
+        "binary.yaml",
+        "latin1.yaml",
+        "large.yaml",
+        "two.yaml",
+        "new.yaml",
+        "word.yaml",
+        "none.yaml",
+        "open.yaml",
+        "plan.json",
+        "missing.yaml",
     ];
     let said: Vec<String> = names.iter().map(|name| world.run(name).unwrap_err().text()).collect();
     insta::assert_snapshot!(said.join("----\n"));
@@ -113,13 +127,22 @@ fn a_byte_order_mark_and_crlf_do_not_matter() {
 
 #[test]
 fn a_secret_is_shown_nowhere() {
-    let plan = mvp("target: {urls: [\"http://me:hunter2@host:1/v\"], api_key: sk-hunter2, headers: {Authorization: hunter2, X-Y: plain}}");
+    let plan = mvp(
+        "target: {urls: [\"http://me:hunter2@host:1/v\"], api_key: sk-hunter2, headers: {Authorization: hunter2, X-Y: plain}}",
+    );
     let loaded = World::default().yaml(&plan).unwrap();
     assert_eq!(loaded.plan.target.api_key.as_ref().map(agentx_types::Secret::expose), Some("sk-hunter2"));
-    let said = format!("{:?} {} {}", loaded.plan.target.api_key, loaded.plan.to_json(), serde_json::to_string(&loaded.provenance).unwrap());
+    let said = format!(
+        "{:?} {} {}",
+        loaded.plan.target.api_key,
+        loaded.plan.to_json(),
+        serde_json::to_string(&loaded.provenance).unwrap()
+    );
     assert!(!said.contains("hunter2"), "{said}");
     assert!(said.contains("plain"));
-    let wrong = World::default().set("target.api_key=[hunter2]").refusal(&mvp("target: {api_key: [hunter2], headers: {Authorization: [hunter2]}}"));
+    let wrong = World::default()
+        .set("target.api_key=[hunter2]")
+        .refusal(&mvp("target: {api_key: [hunter2], headers: {Authorization: [hunter2]}}"));
     assert!(!wrong.contains("hunter2"), "{wrong}");
 }
 
@@ -128,6 +151,10 @@ fn expansion() {
     let world = World::default().variable("MODEL", "org/model");
     let plan = mvp("").replace("[m]", "[\"${MODEL}\"]") + "target: {urls: [\"${URL:http://localhost:8888}\"]}\n";
     let loaded = world.yaml(&plan).unwrap();
-    assert_eq!((loaded.plan.model.names[0].as_str(), loaded.plan.target.urls[0].as_str()), ("org/model", "http://localhost:8888"));
+    assert_eq!(loaded.environment["MODEL"], serde_json::json!("org/model"));
+    assert_eq!(
+        (loaded.plan.model.names[0].as_str(), loaded.plan.target.urls[0].as_str()),
+        ("org/model", "http://localhost:8888")
+    );
     insta::assert_snapshot!(World::default().refusal(&plan));
 }

@@ -31,7 +31,11 @@ fn a_minimal_plan_takes_every_default() {
     for (key, value) in DEFAULTS {
         let origin = loaded.provenance.iter().find(|origin| origin.key == key).unwrap();
         let value: Value = serde_json::from_str(value).unwrap();
-        assert_eq!((&origin.value, origin.layer, origin.source.as_str()), (&value, LayerKind::Preset, "preset agentx@1"), "{key}");
+        assert_eq!(
+            (&origin.value, origin.layer, origin.source.as_str()),
+            (&value, LayerKind::Preset, "preset agentx@1"),
+            "{key}"
+        );
     }
     assert_eq!(loaded.outcome.valid, Some(true));
     assert!(loaded.preset_defaults_overridden.is_empty() && loaded.deviations.is_empty());
@@ -110,7 +114,9 @@ fn the_minimum_is_the_bases() {
 
 #[test]
 fn a_variable_beats_a_runtime_default() {
-    let world = World::default().variable("AIPERF_HTTP_TCP_USER_TIMEOUT", "30000").variable("AIPERF_UI_REALTIME_METRICS_ENABLED", "false");
+    let world = World::default()
+        .variable("AIPERF_HTTP_TCP_USER_TIMEOUT", "30000")
+        .variable("AIPERF_UI_REALTIME_METRICS_ENABLED", "false");
     let loaded = world.yaml(&agentx("")).unwrap();
     assert_eq!((loaded.plan.target.tcp_user_timeout.0, loaded.plan.ui.realtime), (30.0, false));
 }
@@ -120,13 +126,18 @@ fn scenario_files_with_faults() {
     let cases = [
         ("preset = 1\nname = \"d\"\nversion = 1\nbase = \"nobody@1\"\n", "unknown base"),
         ("preset = 1\nname = \"d\"\nversion = 1\nbase = \"agentx@1\"\n", "derived base"),
-        ("preset = 1\nname = \"d\"\nversion = 1\n[locked]\n\"target.streeming\" = true\n[defaults]\n\"profiling.duration\" = \"soon\"\n", "keys and values"),
+        (
+            "preset = 1\nname = \"d\"\nversion = 1\n[locked]\n\"target.streeming\" = true\n[defaults]\n\"profiling.duration\" = \"soon\"\n",
+            "keys and values",
+        ),
         ("preset = 1\nname = \"d\"\n", "no version"),
         ("preset = 1\nname = \"d\"\nversion = 1\n[lockd]\na = 1\n", "unknown table"),
     ];
     let said: Vec<String> = cases
         .iter()
-        .map(|(text, what)| format!("{what}\n{}", World::default().file("s/d.toml", text).scenario_dir("s").refusal(&mvp(""))))
+        .map(|(text, what)| {
+            format!("{what}\n{}", World::default().file("s/d.toml", text).scenario_dir("s").refusal(&mvp("")))
+        })
         .collect();
     insta::assert_snapshot!(said.join("----\n"));
 }

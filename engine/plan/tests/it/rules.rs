@@ -40,7 +40,8 @@ fn the_override_keeps_the_users_values_and_stamps_once() {
 
 #[test]
 fn no_corpus_is_hard() {
-    let plan = mvp("unsafe_override: true\nprofiling: {duration: 60}").replace("{alias: semianalysis_cc_traces_weka_062126}", "{}");
+    let plan = mvp("unsafe_override: true\nprofiling: {duration: 60}")
+        .replace("{alias: semianalysis_cc_traces_weka_062126}", "{}");
     insta::assert_snapshot!(World::default().refusal(&plan));
 }
 
@@ -57,7 +58,8 @@ fn a_local_directory_is_one_violation_with_or_without_a_format() {
 
 #[test]
 fn repositories() {
-    let with = |repo: &str| mvp("").replace("alias: semianalysis_cc_traces_weka_062126", &format!("hf_repo: \"{repo}\""));
+    let with =
+        |repo: &str| mvp("").replace("alias: semianalysis_cc_traces_weka_062126", &format!("hf_repo: \"{repo}\""));
     for fine in ["semianalysisai/cc-traces-weka-062126", "semianalysisai/cc-traces-weka-062126 "] {
         assert_eq!(World::default().yaml(&with(fine)).unwrap().outcome.valid, Some(true));
     }
@@ -142,7 +144,9 @@ fn durations() {
 #[test]
 fn ignore_eos_in_every_spelling() {
     for fine in ["true", "\"true\"", "1", "\"TRUE \"", "null"] {
-        let loaded = World::default().yaml(&mvp(&format!("target: {{extra_inputs: {{ignore_eos: {fine}, other: 5}}}}"))).unwrap();
+        let loaded = World::default()
+            .yaml(&mvp(&format!("target: {{extra_inputs: {{ignore_eos: {fine}, other: 5}}}}")))
+            .unwrap();
         assert_eq!(loaded.plan.target.extra_inputs["ignore_eos"], json!(true), "{fine}");
         assert_eq!(loaded.plan.target.extra_inputs["other"], json!(5));
         assert_eq!(loaded.filled.iter().any(|filled| filled.key.ends_with("ignore_eos")), fine == "null");
@@ -157,11 +161,13 @@ fn ignore_eos_in_every_spelling() {
 
 #[test]
 fn the_start_window_is_filled_end_by_end() {
-    let loaded = World::default().yaml(&mvp("").replace("concurrency: 4", "concurrency: 4, start_ratio: {min: 0.5}")).unwrap();
+    let loaded =
+        World::default().yaml(&mvp("").replace("concurrency: 4", "concurrency: 4, start_ratio: {min: 0.5}")).unwrap();
     assert_eq!((loaded.plan.load.start_ratio.min, loaded.plan.load.start_ratio.max), (0.5, 1.0));
     assert_eq!(loaded.outcome.valid, Some(true));
     assert_eq!(loaded.deviations.len(), 1);
-    let crossed = mvp("unsafe_override: true").replace("concurrency: 4", "concurrency: 4, start_ratio: {min: 0.9, max: 0.8}");
+    let crossed =
+        mvp("unsafe_override: true").replace("concurrency: 4", "concurrency: 4, start_ratio: {min: 0.9, max: 0.8}");
     insta::assert_snapshot!(World::default().refusal(&crossed));
 }
 
@@ -177,7 +183,9 @@ fn caps_and_delays() {
 
 #[test]
 fn unknown_targets_of_the_marker() {
-    insta::assert_snapshot!(World::default().unsafe_override().refusal(&mvp("cache_bust: {target: warmup_isolation_suffix}")));
+    insta::assert_snapshot!(
+        World::default().unsafe_override().refusal(&mvp("cache_bust: {target: warmup_isolation_suffix}"))
+    );
 }
 
 #[test]
@@ -195,7 +203,8 @@ fn seeds() {
 
 #[test]
 fn filled_values_come_in_order() {
-    let keys: Vec<String> = World::default().yaml(&mvp("")).unwrap().filled.into_iter().map(|filled| filled.key).collect();
+    let keys: Vec<String> =
+        World::default().yaml(&mvp("")).unwrap().filled.into_iter().map(|filled| filled.key).collect();
     assert_eq!(
         keys,
         [
@@ -216,7 +225,9 @@ fn filled_values_come_in_order() {
 fn unknown_scenarios_and_versions() {
     for id in ["inferencex-agentx-mvp@99", "foo", "foo@x"] {
         let said = World::default().refusal(&mvp("").replace("inferencex-agentx-mvp@1", id));
-        let begin = format!("UnknownScenarioError: Unknown scenario '{id}'. Valid scenarios: agentx@1, inferencex-agentx-mvp@1");
+        let begin = format!(
+            "UnknownScenarioError: Unknown scenario '{id}'. Valid scenarios: agentx@1, inferencex-agentx-mvp@1"
+        );
         assert!(said.starts_with("exit 2") && said.contains(&begin), "{said}");
     }
     insta::assert_snapshot!(World::default().refusal(&mvp("").replace("inferencex-agentx-mvp@1", "foo")));
