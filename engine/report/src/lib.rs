@@ -17,6 +17,7 @@ mod names;
 pub mod progress;
 mod row;
 mod rundata;
+mod server;
 mod stamp;
 mod table;
 #[cfg(test)]
@@ -33,6 +34,7 @@ pub use live::{Quantiles, Snapshot};
 pub use names::FileNames;
 pub use row::{ErrorDetails, Gaps, HttpRow, Row, RowResult, Timings, TokensRow};
 pub use rundata::{RunData, read_dir};
+pub use server::ServerMetrics;
 pub use stamp::{Coverage, CoverageCheck, Evidence, OverflowCheck, OverflowCounts, ScenarioFacts, Stamp, judge};
 pub use tokens::TokenCounts;
 pub use verdict::{ExitError, ExitVerdict};
