@@ -5,6 +5,7 @@ mod console;
 mod csv;
 mod files;
 mod json;
+mod page;
 mod timeslices;
 
 #[cfg(test)]
@@ -102,6 +103,8 @@ pub struct ExportFacts {
     pub trial: u32,
     /// Label of this run among several: `run_0001`.
     pub run_label: Option<String>,
+    /// Write `report.html`.
+    pub html: bool,
     /// A cancelled run exits 0.
     pub cancel_exit_zero: bool,
     /// What was scraped of the server.
@@ -135,6 +138,7 @@ impl ExportFacts {
             models: Vec::new(),
             trial: 0,
             run_label: None,
+            html: false,
             cancel_exit_zero: false,
             server_metrics: None,
             log_file: None,
@@ -246,6 +250,9 @@ pub fn export(run: &RunData, facts: &ExportFacts) -> Result<Exported, ReportErro
         files::write_json(&mut files, "Server Metrics JSON Export", path, &document)?;
         let path = facts.dir.join(names.server_metrics_csv());
         files::write(&mut files, "Server Metrics CSV Export", path, &table)?;
+    }
+    if facts.html {
+        files::write(&mut files, "HTML Report", facts.dir.join(FileNames::PAGE), page::render(&summary).as_bytes())?;
     }
     let records = facts.dir.join(names.records());
     if facts.level != ExportLevel::Summary && records.exists() {
