@@ -6,6 +6,7 @@
 //! writes the summary files; [`judge`] decides stamp and exit code on the way. [`progress`] holds the texts of a run's
 //! progress lines as pure functions of a [`Snapshot`].
 
+mod aggregate;
 mod dirs;
 mod error;
 mod export;
@@ -19,6 +20,7 @@ mod row;
 mod rundata;
 mod server;
 mod stamp;
+mod student;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -26,6 +28,7 @@ mod tokens;
 mod verdict;
 mod writer;
 
+pub use aggregate::{Aggregate, AggregateFacts, RunOutcome, aggregate};
 pub use dirs::{auto_dir, prepare_dir, repair_torn_tail};
 pub use error::ReportError;
 pub use export::{ExportFacts, ExportLevel, Exported, OslMismatch, Written, export};
