@@ -32,6 +32,7 @@ pub fn prepare_dir(dir: &Path, names: &FileNames, explicit: bool, overwrite: boo
     let stale = [
         FileNames::READY.to_owned(),
         summary,
+        FileNames::PAGE.to_owned(),
         names.summary_csv(),
         names.console(),
         names.timeslices_json(),

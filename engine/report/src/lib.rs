@@ -6,6 +6,7 @@
 //! writes the summary files; [`judge`] decides stamp and exit code on the way. [`progress`] holds the texts of a run's
 //! progress lines as pure functions of a [`Snapshot`].
 
+mod aggregate;
 mod dirs;
 mod error;
 mod export;
@@ -17,7 +18,9 @@ mod names;
 pub mod progress;
 mod row;
 mod rundata;
+mod server;
 mod stamp;
+mod student;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -25,6 +28,7 @@ mod tokens;
 mod verdict;
 mod writer;
 
+pub use aggregate::{Aggregate, AggregateFacts, RunOutcome, aggregate};
 pub use dirs::{auto_dir, prepare_dir, repair_torn_tail};
 pub use error::ReportError;
 pub use export::{ExportFacts, ExportLevel, Exported, OslMismatch, Written, export};
@@ -33,6 +37,7 @@ pub use live::{Quantiles, Snapshot};
 pub use names::FileNames;
 pub use row::{ErrorDetails, Gaps, HttpRow, Row, RowResult, Timings, TokensRow};
 pub use rundata::{RunData, read_dir};
+pub use server::ServerMetrics;
 pub use stamp::{Coverage, CoverageCheck, Evidence, OverflowCheck, OverflowCounts, ScenarioFacts, Stamp, judge};
 pub use tokens::TokenCounts;
 pub use verdict::{ExitError, ExitVerdict};

@@ -29,6 +29,8 @@ impl FileNames {
     pub const JOURNAL: &'static str = "agentx_journal.jsonl";
     /// Name of the event log, whatever the prefix.
     pub const EVENTS: &'static str = "events.jsonl";
+    /// Name of the page, whatever the prefix.
+    pub const PAGE: &'static str = "report.html";
     /// Name of the marker of a finished export, whatever the prefix.
     pub const READY: &'static str = ".aiperf_results_ready.json";
 

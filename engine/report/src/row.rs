@@ -205,7 +205,8 @@ impl Row {
             lateness_ns: Some(outcome.start.0 - meta.intended.0),
             requested_osl: Some(u64::from(meta.max_tokens)),
             cache: Some(meta.cache),
-            tokens,
+            // A failure has no output to speak of, whatever arrived before it.
+            tokens: if valid { tokens } else { TokensRow::new(tokens.isl, None, None) },
             usage: if valid { outcome.usage.unwrap_or_default() } else { Usage::default() },
             http: if valid { http_of(outcome) } else { None },
             result,

@@ -16,7 +16,8 @@ pub enum TokenCounts {
 
 /// Token counts of a valid answer from the server's usage. The flag tells of more reasoning than completion tokens.
 pub(crate) fn server_counts(outcome: &Outcome) -> (TokensRow, bool) {
-    let Some(usage) = outcome.usage.filter(|usage| !usage.is_empty()) else {
+    let valid = outcome.is_ok() && !outcome.content_times.is_empty();
+    let Some(usage) = outcome.usage.filter(|usage| valid && !usage.is_empty()) else {
         return (TokensRow::default(), false);
     };
     let output = usage.completion.map(|completion| completion.saturating_sub(usage.reasoning.unwrap_or(0)));

@@ -1,6 +1,6 @@
 //! How the program ends: exit code and the errors of the exit box (`results.md` §12, §14).
 
-use agentx_types::StopReason;
+use agentx_types::{Phase, StopReason};
 use serde::Serialize;
 
 use crate::rundata::RunData;
@@ -60,7 +60,8 @@ pub(crate) fn decide(
             return ExitVerdict { code: if cancel_exit_zero { 0 } else { 130 }, errors: Vec::new() };
         }
         Some(StopReason::FailedRequests) => {
-            let total = valid + errors;
+            // Overflows are no errors, but they count in the total.
+            let total = valid + errors + data.journal.overflows(Phase::Profiling) as usize;
             let share = if total > 0 { 100.0 * errors as f64 / total as f64 } else { 0.0 };
             return ExitVerdict::failed(ExitError {
                 service: "replay",

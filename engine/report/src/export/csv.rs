@@ -48,7 +48,7 @@ pub(super) fn decimals(value: f64) -> String {
 }
 
 /// One RFC 4180 line with CRLF.
-pub(super) fn row(cells: impl Iterator<Item = String>) -> Vec<u8> {
+pub(crate) fn row(cells: impl Iterator<Item = String>) -> Vec<u8> {
     let cells: Vec<String> = cells.map(quoted).collect();
     let mut line = cells.join(",").into_bytes();
     line.extend_from_slice(b"\r\n");

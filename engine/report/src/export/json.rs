@@ -179,7 +179,7 @@ fn branch_stats(stats: Option<&BranchStats>) -> Value {
 }
 
 /// ISO 8601 in UTC with microseconds and an explicit offset.
-pub(super) fn timestamp(wall_ns: i64) -> Option<String> {
+pub(crate) fn timestamp(wall_ns: i64) -> Option<String> {
     let format = format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:6]+00:00");
     OffsetDateTime::from_unix_timestamp_nanos(i128::from(wall_ns)).ok()?.format(format).ok()
 }

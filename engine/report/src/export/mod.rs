@@ -5,15 +5,19 @@ mod console;
 mod csv;
 mod files;
 mod json;
+mod page;
 mod timeslices;
 
 #[cfg(test)]
 pub(crate) use csv::name as csv_name;
+pub(crate) use csv::row as csv_row;
+pub(crate) use json::timestamp;
 #[cfg(test)]
 pub(crate) use json::values as statistics_object;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use agentx_types::Phase;
 use serde_json::Value;
@@ -22,6 +26,7 @@ use crate::error::ReportError;
 use crate::metrics::{MetricSet, PhaseOptions, compute};
 use crate::names::FileNames;
 use crate::rundata::RunData;
+use crate::server::{self, ServerMetrics};
 use crate::stamp::{CoverageCheck, Evidence, OverflowCounts, ScenarioFacts, Stamp, judge};
 use crate::tokens::TokenCounts;
 use crate::verdict::{ExitVerdict, decide};
@@ -98,8 +103,12 @@ pub struct ExportFacts {
     pub trial: u32,
     /// Label of this run among several: `run_0001`.
     pub run_label: Option<String>,
+    /// Write `report.html`.
+    pub html: bool,
     /// A cancelled run exits 0.
     pub cancel_exit_zero: bool,
+    /// What was scraped of the server.
+    pub server_metrics: Option<Arc<ServerMetrics>>,
     /// The log file, for the console's footer.
     pub log_file: Option<PathBuf>,
 }
@@ -129,7 +138,9 @@ impl ExportFacts {
             models: Vec::new(),
             trial: 0,
             run_label: None,
+            html: false,
             cancel_exit_zero: false,
+            server_metrics: None,
             log_file: None,
         }
     }
@@ -232,6 +243,17 @@ pub fn export(run: &RunData, facts: &ExportFacts) -> Result<Exported, ReportErro
         let table = timeslices::csv(&slices);
         files::write(&mut files, "Timeslices CSV Export", facts.dir.join(names.timeslices_csv()), &table)?;
     }
+    if let Some(scraped) = facts.server_metrics.as_ref().filter(|scraped| scraped.reachable() > 0) {
+        let context = server_context(&summary);
+        let (document, table) = (server::json(scraped, &context), server::csv(scraped, &context));
+        let path = facts.dir.join(names.server_metrics_json());
+        files::write_json(&mut files, "Server Metrics JSON Export", path, &document)?;
+        let path = facts.dir.join(names.server_metrics_csv());
+        files::write(&mut files, "Server Metrics CSV Export", path, &table)?;
+    }
+    if facts.html {
+        files::write(&mut files, "HTML Report", facts.dir.join(FileNames::PAGE), page::render(&summary).as_bytes())?;
+    }
     let records = facts.dir.join(names.records());
     if facts.level != ExportLevel::Summary && records.exists() {
         files.push(Written { label: "Records Export", path: records });
@@ -242,6 +264,18 @@ pub fn export(run: &RunData, facts: &ExportFacts) -> Result<Exported, ReportErro
     files::write(&mut files, "Ready Marker", facts.dir.join(FileNames::READY), marker.to_string().as_bytes())?;
     log(&profiling, stamp.as_ref(), &verdict);
     Ok(Exported { files, console, verdict, stamp, profiling, warmup })
+}
+
+fn server_context<'a>(summary: &Summary<'a>) -> server::Context<'a> {
+    let header = summary.run.journal.header.as_ref();
+    server::Context {
+        version: format!("agentx-{}", json::version(summary)),
+        benchmark_id: header.map(|header| header.benchmark_id.clone()).unwrap_or_default(),
+        profiling: summary.run.window(Phase::Profiling),
+        warmup: summary.run.window(Phase::Warmup),
+        slice_ns: summary.facts.slice_duration.filter(|s| *s > 0.0).map(|s| ((s * 1e9).round() as i64).max(1)),
+        input_config: &summary.facts.input_config,
+    }
 }
 
 /// What the log says after an export: counts, coverage, stamp with its reasons, exit errors.

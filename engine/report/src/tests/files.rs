@@ -47,7 +47,16 @@ const SUMMARY_FILES: [&str; 5] = [
 #[test]
 fn a_rebuilt_export_equals_the_live_one() {
     let dir = tempfile::tempdir().unwrap();
-    let live = record_run(dir.path(), &requests(), None);
+    let broken = failure(6, Phase::Profiling, 6000.0);
+    let cut_after_usage = Req { status: Some(200), kind: broken.kind, ..answer(6, Phase::Profiling, 6000.0, 5) };
+    let slow = Req {
+        chunks: vec![6100.0, 10_900.0],
+        last_event: 10_901.0,
+        end: 10_902.5,
+        ..answer(7, Phase::Profiling, 6000.0, 2)
+    };
+    let requests = [requests(), vec![cut_after_usage, slow]].concat();
+    let live = record_run(dir.path(), &requests, None);
     export(&live, &facts(dir.path())).unwrap();
     let before = SUMMARY_FILES.map(|name| read(dir.path(), name));
     let rebuilt = read_dir(dir.path(), &FileNames::new(None)).unwrap();
@@ -270,6 +279,20 @@ fn only_whole_lines_reach_the_file_and_earlier_files_go() {
     assert_eq!(recorder.finish().unwrap().rows.len(), 250);
     assert!(recorder.finish().is_err(), "a second finish has nothing to give");
     recorder.record(answer(0, Phase::Profiling, 0.0, 1).record());
+}
+
+#[test]
+fn the_page_needs_nothing_from_outside() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = record_run(dir.path(), &requests(), None);
+    let facts = ExportFacts { html: true, models: vec!["</script><b>".into()], ..facts(dir.path()) };
+    export(&run, &facts).unwrap();
+    let page = read(dir.path(), "report.html");
+    assert!(!page.contains("{{") && !page.contains("</script><b>") && !page.contains("http"));
+    let data = page.split("id=\"data\">").nth(1).unwrap().split("</script>").next().unwrap();
+    let data: Value = serde_json::from_str(data).unwrap();
+    assert_eq!((data["lanes"].clone(), data["requests"].as_array().unwrap().len()), (2.into(), run.rows.len()));
+    assert_eq!(data["requests"][4], serde_json::json!([0, 1, 2500.0, 100.0, 1101.0, 0, 2, 2]));
 }
 
 #[test]
