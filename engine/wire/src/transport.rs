@@ -132,10 +132,12 @@ impl Shared {
         let limit = Nanos(i64::try_from(self.options.request_timeout.as_nanos()).unwrap_or(i64::MAX));
         let deadline = self.clock.instant(Nanos(start.0.saturating_add(limit.0).min(NEVER.as_nanos() as i64)));
         let mut timeout = pin!(tokio::time::sleep_until(deadline.into()));
+        let uri = self.uri(request.stream_ordinal);
         let mut retries = 0;
         loop {
-            let probe = Rc::new(Probe::new(self.clock, retries > 0));
-            let attempt = Probe::watch(Rc::clone(&probe), self.attempt(&request, &probe, &mut answer));
+            let plain = uri.scheme_str() != Some("https");
+            let probe = Rc::new(Probe::new(self.clock, plain, retries > 0));
+            let attempt = Probe::watch(Rc::clone(&probe), self.attempt(&request, &uri, &probe, &mut answer));
             let ended = tokio::select! {
                 biased;
                 result = attempt => Ended::Answered(result),
@@ -162,9 +164,15 @@ impl Shared {
         }
     }
 
-    async fn attempt(&self, request: &DispatchRequest, probe: &Rc<Probe>, answer: &mut Answer) -> Result<(), Fault> {
+    async fn attempt(
+        &self,
+        request: &DispatchRequest,
+        uri: &Uri,
+        probe: &Rc<Probe>,
+        answer: &mut Answer,
+    ) -> Result<(), Fault> {
         let body = RequestBody::new(&self.options, request, Rc::clone(probe));
-        let mut http = self.client.post(self.uri(request.stream_ordinal));
+        let mut http = self.client.post(uri.clone());
         *http.headers_mut() = self.headers.of(&request.meta);
         if self.options.connection_reuse == ConnectionReuse::Never {
             http = http.force_close();

@@ -44,9 +44,12 @@ fn a_body_that_is_cut_is_never_a_clean_end() {
     assert!(answered(with_length(events.len())).is_ok());
     assert_eq!(name(&answered(with_length(events.len() + 1))), "stream_disconnect");
     // A body that ends with its connection has no other end.
-    let head = "HTTP/1.0 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
-    assert!(answered(format!("{head}{events}").into_bytes()).is_ok());
-    assert_eq!(name(&answered(format!("{head}{}", data(CONTENT)).into_bytes())), "stream_truncated");
+    for version in ["1.0", "1.1"] {
+        let head = format!("HTTP/{version} 200 OK\r\ncontent-type: text/event-stream\r\n\r\n");
+        let outcome = answered(format!("{head}{events}").into_bytes());
+        assert!(outcome.is_ok(), "{:?}", outcome.kind);
+        assert_eq!(name(&answered(format!("{head}{}", data(CONTENT)).into_bytes())), "stream_truncated");
+    }
 }
 
 #[test]
