@@ -60,6 +60,7 @@ impl WireTransport {
     /// Makes the transport of the current thread, which must be one of an actix arbiter or system.
     pub fn new(options: &Arc<WireOptions>, clock: RunClock) -> Result<Self, WireError> {
         options.validate()?;
+        mention_proxies();
         let totals = Rc::new(Totals::default());
         let connections = Rc::new(Connections::default());
         spawn_reaper(clock, options.keep_alive, &connections);
@@ -79,6 +80,18 @@ impl WireTransport {
             }),
         })
     }
+}
+
+/// Says once that proxies are not used, if the environment names one: a tunnel would distort every time.
+fn mention_proxies() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        let names = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"];
+        let set: Vec<&str> = names.into_iter().filter(|name| std::env::var_os(name).is_some()).collect();
+        if !set.is_empty() {
+            tracing::warn!(variables = set.join(", "), "proxies named in the environment are ignored");
+        }
+    });
 }
 
 /// A client with a connector of ours and none of the library's own limits.
