@@ -12,7 +12,7 @@ use agentx_replay::core::step::Moment;
 use agentx_replay::core::stream::{Go, PlayIdentity, RequestShop, StreamState};
 use agentx_replay::{Identity, Pressure, ReplayOptions, SamplingStrategy};
 use agentx_report::{ExportFacts, ExportLevel, OslMismatch, ScenarioFacts, TokenCounts};
-use agentx_types::{LaneIndex, Nanos, Phase, PlayNumber, PromptAt, RequestKey};
+use agentx_types::{LaneIndex, Nanos, Phase, PlayNumber, PromptAt, RequestKey, Secret};
 use agentx_wire::{ConnectionReuse, SessionHeader, TlsOptions, WireOptions};
 use serde_json::{Value, json};
 
@@ -138,7 +138,7 @@ pub(crate) fn wire(plan: &ResolvedPlan) -> Result<WireOptions, Failure> {
         urls: target.urls.clone(),
         path: Some(target.path.clone()),
         api_key: target.api_key.clone(),
-        headers: target.headers.clone().into_iter().collect(),
+        headers: target.headers.iter().map(|(name, value)| (name.clone(), Secret::new(value.clone()))).collect(),
         extra_inputs: target.extra_inputs.clone(),
         streaming: target.streaming,
         legacy_max_tokens: target.legacy_max_tokens,
@@ -178,7 +178,7 @@ pub(crate) fn text_warnings(text: &CorpusText) -> Vec<String> {
     let mut lines = text.warnings();
     match report.exactness {
         Exactness::Lines => {}
-        Exactness::Words => lines.push(
+        Exactness::WordsOnly => lines.push(
             "with this tokenizer only rows of words add up exactly: prompts have the recorded token counts, but do not read like code"
                 .into(),
         ),

@@ -123,8 +123,8 @@ impl Counter {
 
 /// The first 12 hex digits of a hash.
 fn short_hex(key: [u8; 32]) -> String {
-    let [a, b, c, d, e, f, ..] = key;
-    format!("{a:02x}{b:02x}{c:02x}{d:02x}{e:02x}{f:02x}")
+    let number = key.iter().take(6).fold(0u64, |number, byte| number << 8 | u64::from(*byte));
+    format!("{number:012x}")
 }
 
 /// A message's text: the string, or the texts of its parts one after the other.

@@ -84,12 +84,11 @@ fn answers_streamed_and_whole_and_logs_both() {
     }
 }
 
-#[test]
-fn tokens_keep_an_absolute_pace() {
-    let server = start(MockOptions { ttft_ms: 20.0, itl_ms: 2.5, ..MockOptions::default() });
+/// Milliseconds from sending a request for `tokens` tokens to the last event.
+fn stream_time(server: &MockHandle, tokens: u32) -> f64 {
     let mut stream = TcpStream::connect(("127.0.0.1", server.port())).expect("a connection");
     let clock = agentx_types::RunClock::start();
-    let body = prompt(3, json!({"max_tokens": 100, "ignore_eos": true, "stream": true})).to_string();
+    let body = prompt(3, json!({"max_tokens": tokens, "ignore_eos": true, "stream": true})).to_string();
     write!(stream, "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n{body}", body.len())
         .expect("sent");
     let mut text = Vec::new();
@@ -98,9 +97,17 @@ fn tokens_keep_an_absolute_pace() {
         let read = stream.read(&mut buffer).expect("bytes");
         text.extend_from_slice(&buffer[..read]);
     }
-    // 99 gaps of 2.5 ms: timers that round up each time would give 297 ms or more.
-    let took = clock.now().as_millis();
-    assert!((267.0..290.0).contains(&took), "{took}");
+    clock.now().as_millis()
+}
+
+#[test]
+fn tokens_keep_an_absolute_pace() {
+    let server = start(MockOptions { ttft_ms: 20.0, itl_ms: 2.5, ..MockOptions::default() });
+    // 99 gaps of 2.5 ms are 267.5 ms with the first token; timers that round up each time give 317 ms and more, always.
+    // A busy machine may spoil some tries.
+    let times: Vec<f64> = (0..5).map(|_| stream_time(&server, 100)).collect();
+    assert!(times.iter().all(|time| *time >= 267.0), "{times:?}");
+    assert!(times.iter().any(|time| *time < 292.0), "{times:?}");
 }
 
 #[test]

@@ -188,7 +188,7 @@ mod tests {
         let text = "x".repeat(500_000);
         let request = testing::request(&text);
         let options = WireOptions::default();
-        let probe = Rc::new(Probe::new(RunClock::start(), false));
+        let probe = Rc::new(Probe::new(RunClock::start(), true, false));
         let mut body = RequestBody::new(&options, &request, probe);
         let BodySize::Sized(length) = body.size() else { panic!("sized") };
         let mut whole = Vec::new();

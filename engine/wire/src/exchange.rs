@@ -30,7 +30,7 @@ enum Shape {
 
 /// Reads the answer to a request into `answer`. `streaming` says whether a stream was asked for.
 pub(crate) async fn read_answer(
-    mut response: ClientResponse,
+    response: ClientResponse,
     streaming: bool,
     probe: &Rc<Probe>,
     answer: &mut Answer,
@@ -39,13 +39,13 @@ pub(crate) async fn read_answer(
     answer.status = Some(status.as_u16());
     answer.head = probe.last_read();
     if !status.is_success() {
-        let body = read_error_body(&mut response, probe, answer).await;
+        let body = read_error_body(response, probe, answer).await;
         return Err(Fault::http(status.as_u16(), status.canonical_reason().unwrap_or_default(), &body));
     }
 
     let mut shape = Shape::Unknown;
-    let mut reader = BodyReader::new(&response, probe);
-    while let Some(piece) = reader.next(&mut response, answer).await? {
+    let mut reader = BodyReader::new(response, probe);
+    while let Some(piece) = reader.next(answer).await? {
         let at = probe.last_read().unwrap_or_else(|| probe.now());
         if matches!(shape, Shape::Unknown) {
             shape = match piece.trim_ascii_start().first() {
@@ -58,7 +58,7 @@ pub(crate) async fn read_answer(
             Shape::Stream(decoder) => {
                 if let Some(fault) = events(decoder.feed(&piece, |event| answer.on_event(event, at))) {
                     if fault.class != ErrorClass::InvalidEvent {
-                        drain(response, Rc::clone(probe));
+                        reader.drain();
                     }
                     return Err(fault);
                 }
@@ -101,6 +101,8 @@ pub(crate) async fn read_answer(
 
 /// Reads a body to its end, and knows whether that end was a proper one.
 struct BodyReader<'a> {
+    /// Gone once the body has ended.
+    response: Option<ClientResponse>,
     probe: &'a Rc<Probe>,
     /// The body ends with the connection: no length, no chunks.
     ends_with_connection: bool,
@@ -108,14 +110,15 @@ struct BodyReader<'a> {
 }
 
 impl<'a> BodyReader<'a> {
-    fn new(response: &ClientResponse, probe: &'a Rc<Probe>) -> Self {
+    fn new(response: ClientResponse, probe: &'a Rc<Probe>) -> Self {
         let headers = response.headers();
         let ends_with_connection = !headers.contains_key(TRANSFER_ENCODING) && !headers.contains_key(CONTENT_LENGTH);
         // The read that brought the head may have brought some of the body.
-        Self { probe, ends_with_connection, reads: probe.reads().saturating_sub(1) }
+        Self { response: Some(response), probe, ends_with_connection, reads: probe.reads().saturating_sub(1) }
     }
 
-    async fn next(&mut self, response: &mut ClientResponse, answer: &mut Answer) -> Result<Option<Bytes>, Fault> {
+    async fn next(&mut self, answer: &mut Answer) -> Result<Option<Bytes>, Fault> {
+        let Some(response) = &mut self.response else { return Ok(None) };
         match response.next().await {
             Some(Ok(piece)) => {
                 answer.bytes += piece.len() as u64;
@@ -126,15 +129,33 @@ impl<'a> BodyReader<'a> {
                 Ok(Some(piece))
             }
             Some(Err(error)) => Err(disconnected(&payload_error(&error), answer)),
-            // The client takes a connection that was closed in the middle of a body for the body's end.
-            None if self.probe.saw_eof() && !self.ends_with_connection => {
-                Err(disconnected("the server closed the connection before the end of the body", answer))
-            }
             None => {
+                let held_before = self.probe.holders();
+                self.response = None;
+                // The library takes a connection that was closed in the middle of a body for the body's end. But only
+                // after a proper end does it let go of the connection (to the pool, or to be closed) by itself; after
+                // any other the connection goes with the response.
+                let was_cut = self.probe.holders() < held_before;
+                if was_cut && !self.ends_with_connection {
+                    return Err(disconnected("the server closed the connection before the end of the body", answer));
+                }
                 self.probe.released();
                 Ok(None)
             }
         }
+    }
+
+    /// Lets a failed answer end by itself for a moment, so that its connection can be used again.
+    fn drain(mut self) {
+        let Some(response) = self.response.take() else { return };
+        let probe = Rc::clone(self.probe);
+        actix_rt::spawn(async move {
+            let mut answer = Answer::default();
+            let mut reader = BodyReader::new(response, &probe);
+            let rest = async { while let Ok(Some(_)) = reader.next(&mut answer).await {} };
+            // Too long an answer is closed: dropping the reader does that.
+            tokio::time::timeout(DRAIN, Probe::watch(Rc::clone(&probe), rest)).await.ok();
+        });
     }
 }
 
@@ -173,10 +194,10 @@ fn not_a_stream(body: &[u8], at: Nanos) -> Fault {
 }
 
 /// The first 64 KB of an error body; how the body ends does not matter.
-async fn read_error_body(response: &mut ClientResponse, probe: &Rc<Probe>, answer: &mut Answer) -> Vec<u8> {
+async fn read_error_body(response: ClientResponse, probe: &Rc<Probe>, answer: &mut Answer) -> Vec<u8> {
     let mut body = Vec::new();
     let mut reader = BodyReader::new(response, probe);
-    while let Ok(Some(piece)) = reader.next(response, answer).await {
+    while let Ok(Some(piece)) = reader.next(answer).await {
         body.extend_from_slice(&piece);
         if body.len() >= ERROR_BODY_LIMIT {
             body.truncate(ERROR_BODY_LIMIT);
@@ -184,19 +205,6 @@ async fn read_error_body(response: &mut ClientResponse, probe: &Rc<Probe>, answe
         }
     }
     body
-}
-
-/// Lets a failed answer end by itself for a moment, so that its connection can be used again.
-fn drain(mut response: ClientResponse, probe: Rc<Probe>) {
-    actix_rt::spawn(async move {
-        let until = tokio::time::timeout(
-            DRAIN,
-            Probe::watch(Rc::clone(&probe), async { while let Some(Ok(_)) = response.next().await {} }),
-        );
-        if until.await.is_ok() && !probe.saw_eof() {
-            probe.released();
-        }
-    });
 }
 
 /// Why a request was not answered at all.

@@ -21,7 +21,7 @@ impl Headers {
         let mut shared = HeaderMap::new();
         shared.insert(USER_AGENT, value("target.headers", "User-Agent", &options.user_agent)?);
         for (name, text) in &options.headers {
-            shared.insert(header_name("target.headers", name)?, value("target.headers", name, text)?);
+            shared.insert(header_name("target.headers", name)?, value("target.headers", name, text.expose())?);
         }
         if let Some(key) = &options.api_key {
             shared
@@ -103,9 +103,9 @@ mod tests {
         let plain = headers(&options, &meta);
         options.api_key = Some(Secret::new("k"));
         options.headers = vec![
-            ("X-Session-ID".to_owned(), "mine".to_owned()),
-            ("x-request-id".to_owned(), "mine".to_owned()),
-            ("Accept".to_owned(), "mine".to_owned()),
+            ("X-Session-ID".to_owned(), Secret::new("mine")),
+            ("x-request-id".to_owned(), Secret::new("mine")),
+            ("Accept".to_owned(), Secret::new("mine")),
         ];
         options.session_header_name = "X-Affinity".to_owned();
         options.streaming = false;

@@ -99,14 +99,23 @@ impl AsyncRead for Io {
         let mut stream = conn.stream.borrow_mut();
         // Closed by us: the pool takes the end of the stream for a reason to drop it.
         let Some(stream) = stream.as_mut() else { return Poll::Ready(Ok(())) };
+        if Probe::with(|probe| probe.pass_held(buf)).unwrap_or(false) {
+            return Poll::Ready(Ok(()));
+        }
         let before = buf.filled().len();
-        let polled = Pin::new(stream).poll_read(cx, buf);
-        if let Poll::Ready(result) = &polled {
+        loop {
+            let polled = Pin::new(&mut *stream).poll_read(cx, buf);
+            let Poll::Ready(result) = &polled else { return polled };
             let bytes = buf.filled().len() - before;
             conn.totals.update(|totals| totals.bytes_received += bytes as u64);
-            Probe::with(|probe| probe.on_read(bytes, result.is_ok()));
+            let seen = Probe::with(|probe| {
+                probe.on_read(bytes);
+                result.is_ok() && probe.holds_back(buf, before)
+            });
+            if seen != Some(true) {
+                return polled;
+            }
         }
-        polled
     }
 }
 

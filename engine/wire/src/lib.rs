@@ -13,6 +13,7 @@ mod delta;
 mod error;
 mod exchange;
 mod fault;
+mod head;
 mod headers;
 mod io;
 mod limits;

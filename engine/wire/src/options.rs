@@ -64,8 +64,8 @@ pub struct WireOptions {
     pub path: Option<String>,
     /// Sent as a bearer token.
     pub api_key: Option<Secret>,
-    /// Headers of the user.
-    pub headers: Vec<(String, String)>,
+    /// Headers of the user; their values may be secrets.
+    pub headers: Vec<(String, Secret)>,
     /// Merged over the body, key by key.
     pub extra_inputs: Map<String, Value>,
     /// Whether answers are streamed.
@@ -175,8 +175,8 @@ mod tests {
             message(|o| o.urls = vec!["http://host?x=1".into()]),
             message(|o| o.urls = vec!["http://".into()]),
             message(|o| o.path = Some("v1/x".into())),
-            message(|o| o.headers = vec![("bad name".into(), "x".into())]),
-            message(|o| o.headers = vec![("x-ok".into(), "line\nbreak".into())]),
+            message(|o| o.headers = vec![("bad name".into(), Secret::new("x"))]),
+            message(|o| o.headers = vec![("x-ok".into(), Secret::new("line\nbreak"))]),
             message(|o| o.session_header_name = "a b".into()),
             message(|o| o.api_key = Some(Secret::new("k\ney"))),
             message(|o| o.tls.ca_file = Some("/nowhere/ca.pem".into())),

@@ -114,7 +114,7 @@ async fn ask(options: &WireOptions, target: &Target) -> Result<(), PreflightErro
     let client = client(options, clock, &Rc::new(Connections::default()), &Rc::new(Totals::default()))?;
     let mut request = client.get(target.uri.clone());
     *request.headers_mut() = crate::headers::Headers::new(options)?.plain().clone();
-    let probe = Rc::new(Probe::new(clock, false));
+    let probe = Rc::new(Probe::new(clock, target.uri.scheme_str() == Some("http"), false));
     let answer = Probe::watch(Rc::clone(&probe), request.force_close().send());
     let status = match tokio::time::timeout(PATIENCE, answer).await {
         Err(_) => return Err(PreflightError::TimedOut { url }),

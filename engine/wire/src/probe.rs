@@ -8,8 +8,10 @@ use std::future::Future;
 use std::rc::Rc;
 
 use agentx_types::{HttpTiming, Nanos, RunClock};
+use tokio::io::ReadBuf;
 
 use crate::fault::Fault;
+use crate::head::HeadGate;
 use crate::io::Conn;
 
 tokio::task_local! {
@@ -32,14 +34,15 @@ pub(crate) struct Probe {
     last_read: Cell<Option<Nanos>>,
     last_io: Cell<Option<Nanos>>,
     reads: Cell<u32>,
-    eof: Cell<bool>,
     sent: Cell<u64>,
     pieces: Cell<u32>,
     conn: RefCell<Option<Rc<Conn>>>,
+    head: RefCell<HeadGate>,
 }
 
 impl Probe {
-    pub(crate) fn new(clock: RunClock, want_fresh: bool) -> Self {
+    /// `plain` says that the socket carries HTTP itself, `want_fresh` that no pooled connection will do.
+    pub(crate) fn new(clock: RunClock, plain: bool, want_fresh: bool) -> Self {
         Self {
             clock,
             want_fresh,
@@ -53,10 +56,10 @@ impl Probe {
             last_read: Cell::default(),
             last_io: Cell::default(),
             reads: Cell::default(),
-            eof: Cell::default(),
             sent: Cell::default(),
             pieces: Cell::default(),
             conn: RefCell::default(),
+            head: RefCell::new(if plain { HeadGate::Held(Vec::new()) } else { HeadGate::Open }),
         }
     }
 
@@ -103,8 +106,8 @@ impl Probe {
         }
     }
 
-    /// A read returned: `bytes` of them, or the end of the stream, or an error.
-    pub(crate) fn on_read(&self, bytes: usize, ok: bool) {
+    /// A read returned: `bytes` of them, or none at the end of the stream or on an error.
+    pub(crate) fn on_read(&self, bytes: usize) {
         if self.begun.get().is_none() {
             return;
         }
@@ -116,9 +119,18 @@ impl Probe {
             }
             self.last_read.set(Some(now));
             self.reads.set(self.reads.get() + 1);
-        } else if ok {
-            self.eof.set(true);
         }
+    }
+
+    /// Hands over bytes that were read before and held back; says whether there were any.
+    pub(crate) fn pass_held(&self, buf: &mut ReadBuf<'_>) -> bool {
+        self.head.borrow_mut().pass(buf)
+    }
+
+    /// Looks at what a read appended to `buf` behind `before`; says whether another read is needed before it can be
+    /// handed over.
+    pub(crate) fn holds_back(&self, buf: &mut ReadBuf<'_>, before: usize) -> bool {
+        self.begun.get().is_some() && self.head.borrow_mut().look(buf, before)
     }
 
     /// Whether a connection was had.
@@ -136,9 +148,9 @@ impl Probe {
         self.first_read.get().is_some()
     }
 
-    /// Whether the server closed its side.
-    pub(crate) fn saw_eof(&self) -> bool {
-        self.eof.get()
+    /// How many hold the connection, this probe aside.
+    pub(crate) fn holders(&self) -> usize {
+        self.conn.borrow().as_ref().map_or(0, |conn| Rc::strong_count(conn) - 1)
     }
 
     /// Number of reads so far.

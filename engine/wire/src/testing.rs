@@ -76,3 +76,34 @@ pub(crate) fn request(text: &str) -> DispatchRequest {
         stream_ordinal: 0,
     }
 }
+
+/// A request whose prompt announces one byte more than it gives.
+pub(crate) fn request_of_wrong_length() -> DispatchRequest {
+    struct Liar(Box<dyn PromptReader>);
+
+    impl PromptReader for Liar {
+        fn len(&self) -> u64 {
+            self.0.len() + 1
+        }
+
+        fn read(&mut self, out: &mut Vec<u8>, at_least: usize) -> bool {
+            self.0.read(out, at_least)
+        }
+    }
+
+    struct Lies(OneMessage);
+
+    impl PromptSource for Lies {
+        fn open(&self, at: PromptAt, marker: Option<&Marker>) -> Box<dyn PromptReader> {
+            Box::new(Liar(self.0.open(at, marker)))
+        }
+
+        fn input_tokens(&self, _: PromptAt, _: Option<&Marker>) -> u64 {
+            1
+        }
+    }
+
+    let mut request = request("");
+    request.prompt.source = Arc::new(Lies(OneMessage("x".repeat(20_000))));
+    request
+}

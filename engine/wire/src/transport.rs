@@ -60,6 +60,7 @@ impl WireTransport {
     /// Makes the transport of the current thread, which must be one of an actix arbiter or system.
     pub fn new(options: &Arc<WireOptions>, clock: RunClock) -> Result<Self, WireError> {
         options.validate()?;
+        mention_proxies();
         let totals = Rc::new(Totals::default());
         let connections = Rc::new(Connections::default());
         spawn_reaper(clock, options.keep_alive, &connections);
@@ -79,6 +80,18 @@ impl WireTransport {
             }),
         })
     }
+}
+
+/// Says once that proxies are not used, if the environment names one: a tunnel would distort every time.
+fn mention_proxies() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        let names = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"];
+        let set: Vec<&str> = names.into_iter().filter(|name| std::env::var_os(name).is_some()).collect();
+        if !set.is_empty() {
+            tracing::warn!(variables = set.join(", "), "proxies named in the environment are ignored");
+        }
+    });
 }
 
 /// A client with a connector of ours and none of the library's own limits.
@@ -132,10 +145,12 @@ impl Shared {
         let limit = Nanos(i64::try_from(self.options.request_timeout.as_nanos()).unwrap_or(i64::MAX));
         let deadline = self.clock.instant(Nanos(start.0.saturating_add(limit.0).min(NEVER.as_nanos() as i64)));
         let mut timeout = pin!(tokio::time::sleep_until(deadline.into()));
+        let uri = self.uri(request.stream_ordinal);
         let mut retries = 0;
         loop {
-            let probe = Rc::new(Probe::new(self.clock, retries > 0));
-            let attempt = Probe::watch(Rc::clone(&probe), self.attempt(&request, &probe, &mut answer));
+            let plain = uri.scheme_str() != Some("https");
+            let probe = Rc::new(Probe::new(self.clock, plain, retries > 0));
+            let attempt = Probe::watch(Rc::clone(&probe), self.attempt(&request, &uri, &probe, &mut answer));
             let ended = tokio::select! {
                 biased;
                 result = attempt => Ended::Answered(result),
@@ -162,9 +177,15 @@ impl Shared {
         }
     }
 
-    async fn attempt(&self, request: &DispatchRequest, probe: &Rc<Probe>, answer: &mut Answer) -> Result<(), Fault> {
+    async fn attempt(
+        &self,
+        request: &DispatchRequest,
+        uri: &Uri,
+        probe: &Rc<Probe>,
+        answer: &mut Answer,
+    ) -> Result<(), Fault> {
         let body = RequestBody::new(&self.options, request, Rc::clone(probe));
-        let mut http = self.client.post(self.uri(request.stream_ordinal));
+        let mut http = self.client.post(uri.clone());
         *http.headers_mut() = self.headers.of(&request.meta);
         if self.options.connection_reuse == ConnectionReuse::Never {
             http = http.force_close();

@@ -113,7 +113,7 @@ fn check(case: &str, input: &str, right: &Right) {
         if let (Cut::AsGiven, Some((first, last))) = (cut, right.first_last) {
             let head = outcome.head.unwrap_or_default();
             let after = |time: Option<&Nanos>| time.map_or(f64::NAN, |time| (*time - head).as_millis());
-            let near = |time: f64, expected: f64| time > expected - 8.0 && time < expected + 120.0;
+            let near = |time: f64, expected: f64| time > expected - 8.0 && time < expected + 400.0;
             let times = (after(outcome.content_times.first()), after(outcome.content_times.last()));
             assert!(near(times.0, first) && near(times.1, last), "{at} {times:?}");
         }

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use agentx_types::{Outcome, OutcomeKind, Secret};
+use agentx_types::{Outcome, OutcomeKind, Secret, Transport};
 
 use super::server::{Server, Step, chunked, good_answer, json};
-use super::{ask, options};
+use super::{ask, options, with_transport};
 use crate::{PreflightError, WireOptions, preflight};
 
 fn name(outcome: &Outcome) -> String {
@@ -44,9 +44,12 @@ fn a_body_that_is_cut_is_never_a_clean_end() {
     assert!(answered(with_length(events.len())).is_ok());
     assert_eq!(name(&answered(with_length(events.len() + 1))), "stream_disconnect");
     // A body that ends with its connection has no other end.
-    let head = "HTTP/1.0 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
-    assert!(answered(format!("{head}{events}").into_bytes()).is_ok());
-    assert_eq!(name(&answered(format!("{head}{}", data(CONTENT)).into_bytes())), "stream_truncated");
+    for version in ["1.0", "1.1"] {
+        let head = format!("HTTP/{version} 200 OK\r\ncontent-type: text/event-stream\r\n\r\n");
+        let outcome = answered(format!("{head}{events}").into_bytes());
+        assert!(outcome.is_ok(), "{:?}", outcome.kind);
+        assert_eq!(name(&answered(format!("{head}{}", data(CONTENT)).into_bytes())), "stream_truncated");
+    }
 }
 
 #[test]
@@ -140,6 +143,15 @@ fn nobody_there() {
 }
 
 #[test]
+fn a_prompt_that_breaks_its_word_is_our_own_fault() {
+    let server = Server::answering(vec![Step::Write(good_answer(1))]);
+    let outcome = with_transport(options(server.port), |transport| async move {
+        transport.send(crate::testing::request_of_wrong_length()).await
+    });
+    assert_eq!(name(&outcome), "request_build");
+}
+
+#[test]
 fn the_request_timeout_covers_the_whole_request() {
     let partial = chunked(&[data(CONTENT)]);
     let partial = partial[..partial.len() - 5].to_vec();
@@ -154,7 +166,7 @@ fn the_request_timeout_covers_the_whole_request() {
         let outcome = ask(WireOptions { request_timeout: Duration::from_millis(150), ..options(server.port) });
         assert_eq!((name(&outcome).as_str(), outcome.content_times.len()), ("request_timeout", events));
         let took = (outcome.end - outcome.start).as_millis();
-        assert!((145.0..400.0).contains(&took), "{took}");
+        assert!((145.0..3000.0).contains(&took), "{took}");
     }
 }
 

@@ -3,7 +3,9 @@
 mod cases;
 mod connections;
 mod failures;
+mod mock;
 mod server;
+mod tls;
 
 use std::sync::Arc;
 use std::time::Duration;
