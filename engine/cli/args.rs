@@ -30,7 +30,9 @@ pub(crate) enum Command {
     #[command(subcommand, after_help = "Example:\n  agentx scenario show inferencex-agentx-mvp@1")]
     Scenario(ScenarioCommand),
     /// Show what of a corpus would be replayed
-    #[command(after_help = "Examples:\n  agentx inspect ./traces\n  agentx inspect ./traces --verify-tokens --tokenizer builtin")]
+    #[command(
+        after_help = "Examples:\n  agentx inspect ./traces\n  agentx inspect ./traces --verify-tokens --tokenizer builtin"
+    )]
     Inspect(InspectArgs),
     /// Show what is live of a trace at one instant
     #[command(after_help = "Example:\n  agentx snapshot ./traces --trace trace_0277 --t-star-ms 120000")]
@@ -39,7 +41,9 @@ pub(crate) enum Command {
     #[command(after_help = "Example:\n  agentx lanes ./traces --concurrency 8 --seed 42")]
     Lanes(LanesArgs),
     /// Run a plan in virtual time against a simulated server
-    #[command(after_help = "Example:\n  agentx simulate plans/demo.yaml --latency fixed:800 --out ./artifacts/forecast")]
+    #[command(
+        after_help = "Example:\n  agentx simulate plans/demo.yaml --latency fixed:800 --out ./artifacts/forecast"
+    )]
     Simulate(SimulateArgs),
     /// Run the simulated inference server
     #[command(after_help = "Example:\n  agentx mock-server --port 8000 --ttft-ms 200 --itl-ms 15")]

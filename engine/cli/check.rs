@@ -99,9 +99,9 @@ pub(crate) fn list_scenarios() -> CommandResult {
 /// `agentx scenario show`.
 pub(crate) fn show_scenario(name: &str) -> CommandResult {
     let catalog = catalog()?;
-    let text = catalog.text(name).ok_or_else(|| {
-        Failure::Usage(format!("unknown scenario `{name}`; there are: {}", catalog.ids().join(", ")))
-    })?;
+    let text = catalog
+        .text(name)
+        .ok_or_else(|| Failure::Usage(format!("unknown scenario `{name}`; there are: {}", catalog.ids().join(", "))))?;
     out::print(text)?;
     Ok(0)
 }

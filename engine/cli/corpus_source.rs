@@ -47,7 +47,9 @@ impl CorpusSource {
             return Self::of_paths(&[PathBuf::from(path)]);
         }
         if corpus.synthetic.is_some() {
-            return Err(Failure::Usage("`corpus.synthetic` is not available in this version; give `corpus.path`".into()));
+            return Err(Failure::Usage(
+                "`corpus.synthetic` is not available in this version; give `corpus.path`".into(),
+            ));
         }
         let (loader, repository) = match (&corpus.alias, &corpus.hf_repo) {
             (Some(alias), _) => {

@@ -107,7 +107,10 @@ fn verify(args: &InspectArgs) -> CommandResult {
     for (count, what) in [
         (report.changed_blocks, "messages with a block whose text differs from its text elsewhere"),
         (report.broken_prefixes, "conversations whose undisturbed prefix was not sent again byte for byte"),
-        (report.repeated_blocks, "ids that share their text with another id of the trace (blocks too small to tell them apart)"),
+        (
+            report.repeated_blocks,
+            "ids that share their text with another id of the trace (blocks too small to tell them apart)",
+        ),
     ] {
         if count > 0 {
             out::err(&format!("{count} {what}"));

@@ -38,7 +38,11 @@ pub(crate) fn start(level: &str, verbose: u8, dir: Option<&Path>) -> Result<(), 
         _ => LevelFilter::INFO,
     };
     // Other crates' debug lines are not this program's story, and may show what ours never would.
-    let filter = || EnvFilter::new(format!("warn,agentx={level},agentx_corpus={level},agentx_replay={level},agentx_report={level},agentx_wire={level},agentx_mock={level}"));
+    let filter = || {
+        EnvFilter::new(format!(
+            "warn,agentx={level},agentx_corpus={level},agentx_replay={level},agentx_report={level},agentx_wire={level},agentx_mock={level}"
+        ))
+    };
     let stderr = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         .with_ansi(false)
@@ -49,7 +53,8 @@ pub(crate) fn start(level: &str, verbose: u8, dir: Option<&Path>) -> Result<(), 
         Some(dir) => {
             let folder = dir.join("logs");
             let open = std::fs::create_dir_all(&folder).and_then(|()| File::create(folder.join("agentx.log")));
-            let file = open.map_err(|error| Failure::Failed(format!("cannot write the log in {}: {error}", folder.display())))?;
+            let file = open
+                .map_err(|error| Failure::Failed(format!("cannot write the log in {}: {error}", folder.display())))?;
             Some(
                 tracing_subscriber::fmt::layer()
                     .with_writer(Shared(std::sync::Arc::new(file)))

@@ -41,12 +41,15 @@ pub(crate) fn load_run(args: &RunArgs) -> Result<Loaded, Failure> {
 }
 
 fn environment() -> BTreeMap<String, String> {
-    std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))).collect()
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect()
 }
 
 /// What was typed, quoted where a shell would need it.
 fn command_line() -> String {
-    let plain = |word: &str| !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || "-_./=:@,".contains(c));
+    let plain =
+        |word: &str| !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || "-_./=:@,".contains(c));
     let quote = |word: String| if plain(&word) { word } else { format!("'{}'", word.replace('\'', r"'\''")) };
     let words: Vec<String> = std::env::args().skip(1).map(quote).collect();
     format!("agentx {}", words.join(" "))

@@ -36,7 +36,8 @@ impl Progress {
                     tracing::info!("{line}");
                 }
                 if options.realtime && snapshot.phase == Some(Phase::Profiling) {
-                    let previous = last.as_ref().filter(|(s, _)| s.phase == Some(Phase::Profiling)).map(|(s, at)| (s, *at));
+                    let previous =
+                        last.as_ref().filter(|(s, _)| s.phase == Some(Phase::Profiling)).map(|(s, at)| (s, *at));
                     for row in progress::realtime(&snapshot, previous, now).into_iter().flatten() {
                         tracing::info!("{row}");
                     }
@@ -97,6 +98,8 @@ mod tests {
             line(&snapshot, Nanos::from_seconds(20.0), Some(40.0)).as_deref(),
             Some("Profiling  50% | 20s of 40s | sent=12 done=0 in_flight=0 errors=0 | 10.0 tok/s out")
         );
-        assert!(line(&snapshot, Nanos::from_seconds(42.0), Some(40.0)).unwrap_or_default().contains("draining, 2s after"));
+        assert!(
+            line(&snapshot, Nanos::from_seconds(42.0), Some(40.0)).unwrap_or_default().contains("draining, 2s after")
+        );
     }
 }

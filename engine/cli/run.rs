@@ -12,8 +12,8 @@ use agentx_replay::lanes::{Lanes, build, build_given};
 use agentx_replay::{Replay, ReplayEnd, ReplayOptions, TransportFactory, report};
 use agentx_report::{ExportFacts, FileNames, Recorder, RecorderOptions, export, prepare_dir};
 use agentx_types::{
-    ClientStats, CorpusFacts, ErrorClass, JournalLine, Outcome, OutcomeKind, RecordSink, RequestError, RunClock, RunEnd, RunHeader,
-    StopReason, TokenCounter, Transport, TransportStats,
+    ClientStats, CorpusFacts, ErrorClass, JournalLine, Outcome, OutcomeKind, RecordSink, RequestError, RunClock,
+    RunEnd, RunHeader, StopReason, TokenCounter, Transport, TransportStats,
 };
 use agentx_wire::{WireOptions, WireTransport, ensure_open_files, preflight};
 use tokio::sync::mpsc;
@@ -109,7 +109,10 @@ impl Prepared {
         }
         if !loaded.deviations.is_empty() {
             let keys: Vec<&str> = loaded.deviations.iter().map(|deviation| deviation.key.as_str()).collect();
-            tracing::info!("off their defaults, unchecked by the scenario, and able to change the workload: {}", keys.join(", "));
+            tracing::info!(
+                "off their defaults, unchecked by the scenario, and able to change the workload: {}",
+                keys.join(", ")
+            );
         }
         let source = CorpusSource::of_plan(plan)?;
         let corpus = load(&source.paths, &settings::corpus(plan)).map_err(Failure::of)?;
@@ -129,8 +132,11 @@ impl Prepared {
         }
         tracing::info!("random seed {}", plan.sampling.seed);
 
-        let corpus_identity =
-            CorpusIdentity { source: source.name.clone(), revision: source.revision.clone(), sha256: facts.sha256.clone() };
+        let corpus_identity = CorpusIdentity {
+            source: source.name.clone(),
+            revision: source.revision.clone(),
+            sha256: facts.sha256.clone(),
+        };
         let tokenizer_identity =
             TokenizerIdentity { source: tokenizer.source().to_string(), sha256: tokenizer.digest().to_string() };
         let lock = lock_json(loaded, &corpus_identity, &tokenizer_identity);
@@ -329,7 +335,9 @@ fn interrupts() -> Result<mpsc::UnboundedReceiver<()>, Failure> {
                 #[expect(clippy::exit, reason = "the second Ctrl+C quits immediately (replay.md §9.4)")]
                 std::process::exit(130);
             }
-            out::err("ending the run: requests in flight are cancelled and results written; press Ctrl+C again to force quitting");
+            out::err(
+                "ending the run: requests in flight are cancelled and results written; press Ctrl+C again to force quitting",
+            );
             if sender.send(()).is_err() {
                 return;
             }

@@ -194,7 +194,12 @@ pub(crate) fn text_warnings(text: &CorpusText) -> Vec<String> {
 
 /// A request's body with the scenario's extra inputs, without a marker (which differs from run to run).
 pub(crate) fn sample_body(text: Arc<CorpusText>, template: &Arc<SessionTemplate>, at: PromptAt) -> Vec<u8> {
-    let shop = RequestShop { prompts: text, identity: Identity::new("000000000000"), models: Vec::new(), count_prompts: false };
+    let shop = RequestShop {
+        prompts: text,
+        identity: Identity::new("000000000000"),
+        models: Vec::new(),
+        count_prompts: false,
+    };
     let play = PlayIdentity { template: at.template, lane: LaneIndex(0), play: PlayNumber(0), marker: None };
     let mut stream = StreamState::new(Arc::new(shop), template.clone(), &play, at.conversation, 0);
     let go = Go {
@@ -213,7 +218,12 @@ pub(crate) fn sample_body(text: Arc<CorpusText>, template: &Arc<SessionTemplate>
 }
 
 /// What the exports say besides records and journal.
-pub(crate) fn export_facts(loaded: &Loaded, dir: PathBuf, dataset: Option<Value>, cancel_exit_zero: bool) -> ExportFacts {
+pub(crate) fn export_facts(
+    loaded: &Loaded,
+    dir: PathBuf,
+    dataset: Option<Value>,
+    cancel_exit_zero: bool,
+) -> ExportFacts {
     let plan = &loaded.plan;
     let scenario = loaded.scenario.as_ref().map(|scenario| ScenarioFacts {
         name: scenario.name.clone(),

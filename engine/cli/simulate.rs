@@ -25,7 +25,8 @@ impl Latency {
                 let (name, ms) = text.rsplit_once('=')?;
                 Some((name.to_string(), ms.parse::<f64>().ok().filter(|ms| ms.is_finite() && *ms >= 0.0)?))
             };
-            let wrong = |text: &String| Failure::Usage(format!("--slow `{text}`: expected TEXT=MS, such as `::sa:=25000`"));
+            let wrong =
+                |text: &String| Failure::Usage(format!("--slow `{text}`: expected TEXT=MS, such as `::sa:=25000`"));
             let pairs: Result<_, _> = slow.iter().map(|text| pair(text).ok_or_else(|| wrong(text))).collect();
             return Ok(Self::Golden(pairs?));
         }
@@ -71,7 +72,8 @@ mod tests {
 
     #[test]
     fn latencies_are_read_or_refused_with_the_form_that_is_expected() {
-        let parse = |spec: &str, slow: &[&str]| Latency::parse(spec, &slow.iter().map(ToString::to_string).collect::<Vec<_>>());
+        let parse =
+            |spec: &str, slow: &[&str]| Latency::parse(spec, &slow.iter().map(ToString::to_string).collect::<Vec<_>>());
         assert_eq!(parse("fixed:800", &[]).ok(), Some(Latency::Fixed(Nanos::from_millis(800.0))));
         assert_eq!(parse("golden", &["::sa:=25"]).ok(), Some(Latency::Golden(vec![("::sa:".into(), 25.0)])));
         for (spec, slow) in [("fixed:-1", vec![]), ("fast", vec![]), ("fixed:NaN", vec![]), ("golden", vec!["x"])] {

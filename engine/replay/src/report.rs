@@ -17,8 +17,11 @@ pub fn handoff_streams(template: &SessionTemplate, snapshot: &Snapshot) -> Vec<H
     let mut streams: Vec<HandoffStream> = Vec::new();
     for live in &snapshot.live {
         let conversation = template.conversation(live.conversation);
-        let joins = conversation.branch.map(|branch| template.branch(branch));
-        let joins = joins.and_then(|branch| branch.join.map(|join| (branch.id.clone(), join)));
+        // Branches go by their short names here: without the trace in front.
+        let short =
+            |id: &str| Arc::from(id.strip_prefix(&*template.id).map_or(id, |rest| rest.trim_start_matches(':')));
+        let branch = conversation.branch.map(|branch| template.branch(branch));
+        let joins = branch.and_then(|branch| branch.join.map(|join| (short(&branch.id), join)));
         streams.push(HandoffStream {
             conversation: conversation.id.clone(),
             depth: u8::from(live.conversation.0 != 0),
@@ -160,7 +163,7 @@ fn snapshot_object(template: &SessionTemplate, snapshot: &Snapshot) -> Value {
                 "offset_ms": stream.offset_ms,
                 "waiting_on_children": stream.waiting,
                 "branch": branch.map(|branch| &*branch.id),
-                "join_turn": branch.and_then(|branch| branch.join),
+                "join_turn": if stream.waiting { Some(stream.next) } else { branch.and_then(|branch| branch.join) },
             })
         })
         .collect();

@@ -30,8 +30,8 @@ pub enum Stage {
 enum StreamState {
     /// Not spawned in this play.
     Dormant,
-    /// Its next turn is timed.
-    Sleeping(TurnIndex),
+    /// Its next turn is timed; `newborn`: its first turn, since a spawn in this phase.
+    Sleeping { next: TurnIndex, newborn: bool },
     /// Its next turn waits for cross-stream predecessors.
     Retained(TurnIndex, ReplayTime),
     /// Its next turn is ready but not sent in this stage; it is kept for the handoff.
@@ -42,6 +42,12 @@ enum StreamState {
     Suspended { next: TurnIndex, deadline_passed: bool, deadline: ReplayTime },
     /// Its final turn returned, or it was stopped.
     Finished,
+}
+
+impl StreamState {
+    fn asleep(next: TurnIndex) -> Self {
+        Self::Sleeping { next, newborn: false }
+    }
 }
 
 /// The state of one play.
@@ -86,7 +92,7 @@ impl TreeState {
         let mut unfinished = vec![0; template.branches.len()];
         let mut outstanding_helpers = 0;
         for stream in &snapshot.live {
-            streams[stream.conversation.index()] = StreamState::Sleeping(stream.next);
+            streams[stream.conversation.index()] = StreamState::asleep(stream.next);
             if let Some(branch) = template.conversation(stream.conversation).branch {
                 unfinished[branch.index()] += 1;
                 outstanding_helpers += 1;
@@ -216,7 +222,7 @@ impl TreeState {
     ) -> TreeStep {
         let mut step = self.step(now, Settles::Wake);
         if self.stage == Stage::Primers {
-            if let StreamState::Sleeping(next) | StreamState::Suspended { next, .. } =
+            if let StreamState::Sleeping { next, .. } | StreamState::Suspended { next, .. } =
                 self.streams[conversation.index()]
                 && let Some(primer) = next.0.checked_sub(1)
                 && !self.stopped
@@ -227,7 +233,7 @@ impl TreeState {
             return step;
         }
         match self.streams[conversation.index()] {
-            StreamState::Sleeping(next) => {
+            StreamState::Sleeping { next, .. } => {
                 let why = match kind {
                     TimerKind::First => DispatchReason::First,
                     TimerKind::Spawn => DispatchReason::Spawn,
@@ -298,8 +304,11 @@ impl TreeState {
             }
         }
 
-        // 3, second half
-        self.release_retained(&mut step);
+        // 3, second half. In a pressure warm-up the stream's own next turn goes first, as in the reference: with a
+        // quota the order decides which of them is sent.
+        if !in_pressure {
+            self.release_retained(&mut step);
+        }
 
         if ends_early {
             // 4
@@ -349,11 +358,9 @@ impl TreeState {
         for index in 1..self.streams.len() {
             let conversation = ConversationIndex::from(index);
             match self.streams[index] {
-                StreamState::Sleeping(next) => {
+                StreamState::Sleeping { newborn, .. } => {
                     step.stats.children_truncated += 1;
-                    if next.0 == 0 {
-                        step.stats.children_spawned -= 1;
-                    }
+                    step.stats.children_spawned -= i64::from(newborn);
                     self.finish_helper(&mut step, conversation, "truncated");
                 }
                 StreamState::Retained(..) | StreamState::Held(_) => {
@@ -382,7 +389,9 @@ impl TreeState {
         let helpers = self.template.branches.iter().flat_map(|branch| &branch.children).map(|child| child.conversation);
         for conversation in std::iter::once(ROOT).chain(helpers) {
             let (next, waiting) = match self.streams[conversation.index()] {
-                StreamState::Sleeping(next) | StreamState::Retained(next, _) | StreamState::Held(next) => (next, false),
+                StreamState::Sleeping { next, .. } | StreamState::Retained(next, _) | StreamState::Held(next) => {
+                    (next, false)
+                }
                 StreamState::Suspended { next, .. } => (next, true),
                 StreamState::Dormant | StreamState::Finished | StreamState::InFlight(_) => continue,
             };
@@ -475,13 +484,13 @@ impl TreeState {
             self.release_if_open(step);
         } else if self.stopped {
             if conversation == ROOT {
-                self.streams[0] = StreamState::Sleeping(next);
+                self.streams[0] = StreamState::asleep(next);
             } else {
                 step.stats.children_truncated += 1;
                 self.finish_helper(step, conversation, "truncated");
             }
         } else if delay.0 > 0 {
-            self.streams[conversation.index()] = StreamState::Sleeping(next);
+            self.streams[conversation.index()] = StreamState::asleep(next);
             self.set_timer(step, conversation, due, TimerKind::Delay);
         } else {
             self.ready(step, conversation, next, DispatchReason::Delay, due);
@@ -509,7 +518,7 @@ impl TreeState {
             return;
         }
         if self.stopped {
-            self.streams[0] = StreamState::Sleeping(next);
+            self.streams[0] = StreamState::asleep(next);
             step.stats.joins_suppressed += 1;
             step.note(ROOT, Some(next), EventKind::Refused { why: "join after the stop" });
             return;
@@ -550,7 +559,7 @@ impl TreeState {
         for child in &declared.children {
             self.unfinished[branch.index()] += 1;
             self.outstanding_helpers += 1;
-            self.streams[child.conversation.index()] = StreamState::Sleeping(TurnIndex(0));
+            self.streams[child.conversation.index()] = StreamState::Sleeping { next: TurnIndex(0), newborn: true };
             step.stats.children_spawned += 1;
         }
         for child in &declared.children {
@@ -631,7 +640,7 @@ impl TreeState {
             let conversation = ConversationIndex::from(index);
             if matches!(
                 self.streams[index],
-                StreamState::Sleeping(_) | StreamState::Retained(..) | StreamState::Held(_)
+                StreamState::Sleeping { .. } | StreamState::Retained(..) | StreamState::Held(_)
             ) {
                 step.stats.children_truncated += 1;
                 step.note(conversation, None, EventKind::Stopped { why: "fail_fast" });
@@ -668,7 +677,7 @@ impl TreeState {
             let id = &self.template.conversation(conversation).id;
             match state {
                 StreamState::Dormant | StreamState::Finished => {}
-                StreamState::Sleeping(next) => lines.push(format!("{id} turn {next} is timed")),
+                StreamState::Sleeping { next, .. } => lines.push(format!("{id} turn {next} is timed")),
                 StreamState::Held(next) => lines.push(format!("{id} turn {next} is held")),
                 StreamState::InFlight(turn) => lines.push(format!("{id} turn {turn} is on the wire")),
                 StreamState::Retained(next, _) => {
