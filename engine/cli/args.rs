@@ -261,7 +261,7 @@ pub(crate) struct LanesArgs {
     /// Seed of the run
     #[arg(long, required_unless_present = "lanes")]
     pub(crate) seed: Option<u64>,
-    /// Lanes given as a JSON array of [trace, t_star_ms]
+    /// Lanes given as a JSON array of `[trace, t_star_ms]`
     #[arg(long, value_name = "FILE", conflicts_with_all = ["concurrency", "seed"])]
     pub(crate) lanes: Option<PathBuf>,
     /// Lower end of the start window, 0 to 1
@@ -291,7 +291,7 @@ pub(crate) struct SimulateArgs {
     /// With `golden`: conversations whose id contains TEXT take MS longer; repeatable
     #[arg(long, value_name = "TEXT=MS")]
     pub(crate) slow: Vec<String>,
-    /// Lanes given as a JSON array of [trace, t_star_ms]; their primers are taken as just returned
+    /// Lanes given as a JSON array of `[trace, t_star_ms]`; their primers are taken as just returned
     #[arg(long, value_name = "FILE")]
     pub(crate) lanes: Option<PathBuf>,
 }

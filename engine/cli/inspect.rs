@@ -88,7 +88,7 @@ fn text(args: &InspectArgs, templates: Vec<Arc<SessionTemplate>>) -> Result<Corp
     let source = args.tokenizer.as_deref().unwrap_or("builtin");
     let tokenizer = Tokenizer::load(source, None).map_err(Failure::of)?;
     let pool = TextPool::build(&tokenizer, args.seed);
-    let text = CorpusText::new(templates.into(), pool);
+    let text = CorpusText::new(templates, pool);
     for warning in settings::text_warnings(&text) {
         out::err(&warning);
     }

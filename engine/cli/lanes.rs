@@ -1,5 +1,6 @@
 //! `agentx snapshot` and `agentx lanes`: where a run would start.
 
+use std::fmt::Write as _;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
@@ -98,14 +99,17 @@ fn table(built: &Lanes, templates: &[Arc<SessionTemplate>], options: &ReplayOpti
         let first = object["first"].as_array().into_iter().flatten().filter_map(|row| row[2].as_f64()).reduce(f64::min);
         let lane = object["lane"].as_u64().unwrap_or(0);
         let live = built.plans[lane as usize].snapshot.live.len();
-        text.push_str(&format!(
-            "{lane:4}  {:<24}  {:>9.1}  {:>5}  {live:>4}  {:>7}  {:>17}\n",
+        // Writing to a string cannot fail.
+        writeln!(
+            text,
+            "{lane:4}  {:<24}  {:>9.1}  {:>5}  {live:>4}  {:>7}  {:>17}",
             object["trace"].as_str().unwrap_or_default(),
             object["t_star_ms"].as_f64().unwrap_or(0.0) / 1000.0,
             object["k_i"].as_u64().map_or_else(|| "-".to_string(), |k| k.to_string()),
             count("primers"),
             first.map_or_else(|| "-".to_string(), |ms| format!("{:.3}", ms / 1000.0)),
-        ));
+        )
+        .unwrap_or_default();
     }
     text
 }

@@ -9,6 +9,7 @@ use agentx_report::{Recorder, Snapshot, progress};
 use agentx_types::{Nanos, Phase, RunClock};
 
 /// What is shown, and how often.
+#[derive(Clone, Copy)]
 pub(crate) struct ProgressOptions {
     /// Seconds between lines.
     pub(crate) interval: f64,

@@ -26,6 +26,9 @@ use crate::plan_request::{draw_benchmark_id, load_run};
 use crate::progress::{Progress, ProgressOptions};
 use crate::{logging, out, settings};
 
+/// Lanes that are told one by one at the normal log level.
+const LANES_TOLD: usize = 32;
+
 /// The command.
 pub(crate) fn run(args: &RunArgs) -> CommandResult {
     let loaded = load_run(args)?;
@@ -126,7 +129,8 @@ impl Prepared {
         };
         let templates: Arc<[Arc<SessionTemplate>]> = corpus.templates.into_iter().map(Arc::new).collect();
         let tokenizer = Tokenizer::load(&plan.tokenizer.source, Some(&plan.tokenizer.revision)).map_err(Failure::of)?;
-        let text = Arc::new(CorpusText::new(templates.clone(), TextPool::build(&tokenizer, plan.sampling.seed)));
+        let text =
+            Arc::new(CorpusText::new(templates.iter().cloned(), TextPool::build(&tokenizer, plan.sampling.seed)));
         for line in settings::text_warnings(&text) {
             tracing::warn!("{line}");
         }
@@ -166,7 +170,6 @@ impl Prepared {
         for warning in &lanes.warnings {
             tracing::warn!("{warning}");
         }
-        const LANES_TOLD: usize = 32;
         let lines = report::lane_lines(&lanes.plans, &self.templates, &self.options);
         for (index, line) in lines.into_iter().enumerate() {
             if index < 2 || lanes.plans.len() <= LANES_TOLD {
@@ -248,11 +251,6 @@ impl Prepared {
         let exported = export(&data, &facts).map_err(Failure::of)?;
         for note in &data.notes {
             tracing::warn!("{note}");
-        }
-        if let Some(stamp) = &exported.stamp {
-            for line in stamp.explanations() {
-                tracing::warn!("{line}");
-            }
         }
         out::err(exported.console.trim_end());
         Ok(exported.verdict.code.clamp(0, 255) as u8)

@@ -34,7 +34,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("pool built in {:?}: {}", start.elapsed(), pool.report());
     println!("{:#?}", pool.report());
 
-    let text = CorpusText::new(vec![one_prompt(1_563)].into(), pool);
+    let text = CorpusText::new(vec![one_prompt(1_563)], pool);
     let at = PromptAt { template: TemplateIndex(0), conversation: ConversationIndex(0), turn: TurnIndex(0) };
     let mut buffer = Vec::with_capacity(64 * 1024);
     let start = Instant::now();

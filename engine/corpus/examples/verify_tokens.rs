@@ -23,7 +23,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         Ok(template) => templates.push(template.clone()),
         Err(error) => eprintln!("{}: {error}", name.name),
     })?;
-    let text = CorpusText::new(templates.into(), TextPool::build(&Tokenizer::load(&source, None)?, 1));
+    let text = CorpusText::new(templates, TextPool::build(&Tokenizer::load(&source, None)?, 1));
     eprintln!("{}", text.pool().report());
     for warning in text.warnings() {
         eprintln!("{warning}");

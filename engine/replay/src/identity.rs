@@ -25,8 +25,8 @@ impl Identity {
             return None;
         }
         let digest = Sha256::digest(format!("{}:{pass}:{lane}:{trace}", self.benchmark_id));
-        let digits: String = digest[..6].iter().map(|byte| format!("{byte:02x}")).collect();
-        Some(Marker { text: format!("[rid:{digits}]").into(), target })
+        let digits = digest[..6].iter().fold(0_u64, |digits, byte| (digits << 8) | u64::from(*byte));
+        Some(Marker { text: format!("[rid:{digits:012x}]").into(), target })
     }
 
     /// The id of a stream; the root's is also the tree's.

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::lanes::{LanePlan, primer_lead_ms, primers, profiling_origins_ms};
 use crate::options::ReplayOptions;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{LiveStream, Snapshot};
 
 /// The streams of a handoff, by (depth, id).
 pub fn handoff_streams(template: &SessionTemplate, snapshot: &Snapshot) -> Vec<HandoffStream> {
@@ -183,7 +183,7 @@ fn snapshot_object(template: &SessionTemplate, snapshot: &Snapshot) -> Value {
         .collect();
     first.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(b.1)));
     json!({
-        "k_i": root.and_then(|root| root.primer()),
+        "k_i": root.and_then(LiveStream::primer),
         "root_next_turn": root.map(|root| root.next),
         "rootless": root.is_none(),
         "root_waiting": root.is_some_and(|root| root.waiting),
@@ -259,7 +259,7 @@ pub fn lane_objects(plans: &[LanePlan], templates: &[Arc<SessionTemplate>], opti
             "trace": &*template.id,
             "t_star_ms": plan.snapshot.t_star_ms,
             "bounds_ms": template.bounds_ms().map(|(lo, hi)| json!([lo, hi])),
-            "k_i": root.and_then(|root| root.primer()),
+            "k_i": root.and_then(LiveStream::primer),
             "root_next_turn": root.map(|root| root.next),
             "rootless": root.is_none(),
             "root_waiting": root.is_some_and(|root| root.waiting),

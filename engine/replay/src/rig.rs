@@ -9,10 +9,10 @@ use agentx_types::{
     SourceRef, TurnIndex,
 };
 
+use crate::Replay;
 use crate::lanes;
 use crate::options::ReplayOptions;
 use crate::simulation::{Answer, LatencyTransport};
-use crate::{Replay, ReplayEnd};
 
 /// Builds templates from `(start, api)` pairs in seconds.
 pub(crate) struct TemplateBuilder(SessionTemplate);
@@ -138,15 +138,12 @@ impl PromptSource for NoPrompts {
 /// Keeps everything.
 #[derive(Default)]
 pub(crate) struct Ledger {
-    pub(crate) records: Mutex<Vec<RequestRecord>>,
     pub(crate) events: Mutex<Vec<Event>>,
     pub(crate) journal: Mutex<Vec<JournalLine>>,
 }
 
 impl RecordSink for Ledger {
-    fn record(&self, record: RequestRecord) {
-        self.records.lock().unwrap().push(record);
-    }
+    fn record(&self, _: RequestRecord) {}
     fn event(&self, event: Event) {
         self.events.lock().unwrap().push(event);
     }
@@ -160,9 +157,7 @@ impl RecordSink for Ledger {
 
 /// A finished simulation.
 pub(crate) struct Simulated {
-    pub(crate) end: ReplayEnd,
     pub(crate) events: Vec<Event>,
-    pub(crate) records: Vec<RequestRecord>,
     pub(crate) phases: Vec<PhaseSummary>,
 }
 
@@ -221,7 +216,7 @@ pub(crate) fn simulate(
         count_prompts: false,
         skip_primers,
     };
-    let end = replay
+    replay
         .simulate(0, move |clock| {
             LatencyTransport::new(clock, move |meta| {
                 let (seconds, kind) = answer(meta);
@@ -233,6 +228,5 @@ pub(crate) fn simulate(
     let ended = |line| if let JournalLine::PhaseEnded(summary) = line { Some(summary) } else { None };
     let phases = journal.into_iter().filter_map(ended).collect();
     let events = std::mem::take(&mut *ledger.events.lock().unwrap());
-    let records = std::mem::take(&mut *ledger.records.lock().unwrap());
-    Simulated { end, events, records, phases }
+    Simulated { events, phases }
 }

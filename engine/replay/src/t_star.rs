@@ -8,7 +8,7 @@ pub fn lane_seed(random_seed: u64, trace: &str, lane: u32) -> u64 {
     u64::from_be_bytes(digest[..8].try_into().unwrap_or_default())
 }
 
-/// The first double in [0, 1) of NumPy's default generator (PCG64 behind a `SeedSequence`) seeded with `seed`.
+/// The first double in [0, 1) of `NumPy`'s default generator (PCG64 behind a `SeedSequence`) seeded with `seed`.
 pub fn first_uniform(seed: u64) -> f64 {
     let mut generator = Pcg64::seeded(seed);
     (generator.next() >> 11) as f64 * (1.0 / 9_007_199_254_740_992.0)
@@ -65,7 +65,7 @@ impl Pcg64 {
     }
 }
 
-/// NumPy's `SeedSequence(seed).generate_state(4, uint64)`.
+/// `NumPy`'s `SeedSequence(seed).generate_state(4, uint64)`.
 fn seed_sequence(seed: u64) -> [u64; 4] {
     let mut hash_constant: u32 = 0x43b0_d7e5;
     let mut hash = |mut value: u32| {

@@ -34,7 +34,8 @@ pub(super) struct Shared {
 impl CorpusText {
     /// Text for `templates`, in the order in which [`PromptAt::template`] counts them. A trace's text depends on
     /// nothing but the pool (tokenizer and seed) and the trace.
-    pub fn new(templates: Arc<[Arc<SessionTemplate>]>, pool: TextPool) -> Self {
+    pub fn new<T: Into<Arc<SessionTemplate>>>(templates: impl IntoIterator<Item = T>, pool: TextPool) -> Self {
+        let templates: Arc<[Arc<SessionTemplate>]> = templates.into_iter().map(Into::into).collect();
         let keys = |template: &Arc<SessionTemplate>| {
             TraceKeys::new(&pool.composer, &template.id, template.block_size, largest_id(template))
         };

@@ -28,7 +28,7 @@ const TARGETS: [MarkerTarget; 5] = [
 ];
 
 fn text_of(templates: Vec<SessionTemplate>) -> CorpusText {
-    CorpusText::new(templates.into(), pool())
+    CorpusText::new(templates, pool())
 }
 
 fn bytes(text: &CorpusText, at: PromptAt, marker: Option<&Marker>) -> Vec<u8> {
@@ -52,7 +52,7 @@ fn marker(target: MarkerTarget) -> Marker {
 /// The text of one block of trace `trace`.
 fn block(pool: &TextPool, trace: &str, size: u32, id: u64) -> String {
     let one = template(trace, size, vec![(0, vec![segment(Role::User, &[(id, 1)], 0, 0)])]);
-    contents(&messages(&CorpusText::new(vec![one].into(), pool.clone()), at(0, 0), None)).concat()
+    contents(&messages(&CorpusText::new(vec![one], pool.clone()), at(0, 0), None)).concat()
 }
 
 /// Whatever the sizes, the prompts of a conversation have the tokens that are recorded, for every marker target.
@@ -351,7 +351,7 @@ fn first_fallback_pieces_that_do_not_add_up_are_dropped() {
     let report = pool.report();
     assert_eq!(report.exactness, Exactness::Lines);
     assert!(report.dropped > 500, "{report:?}");
-    let text = CorpusText::new(vec![sample_template()].into(), pool);
+    let text = CorpusText::new(vec![sample_template()], pool);
     let verified = verify_tokens(&text, None);
     assert!(verified.is_exact(), "{verified}");
     let sent = contents(&messages(&text, at(0, 0), None)).concat();
@@ -366,7 +366,7 @@ fn second_fallback_words_only() {
     let pool = TextPool::build(&tokenizer, 1);
     assert_eq!(pool.report().exactness, Exactness::WordsOnly);
     insta::assert_snapshot!(pool.report());
-    let text = CorpusText::new(vec![sample_template()].into(), pool);
+    let text = CorpusText::new(vec![sample_template()], pool);
     let verified = verify_tokens(&text, None);
     assert!(verified.is_exact(), "{verified} {:?}", verified.offenders);
     assert_eq!(verified.repeated_blocks, 0);
@@ -381,7 +381,7 @@ fn third_fallback_counts_are_approximate_and_say_so() {
     let pool = TextPool::build(&tokenizer, 1);
     assert_eq!(pool.report().exactness, Exactness::Approximate);
     insta::assert_snapshot!(pool.report());
-    let text = CorpusText::new(vec![sample_template()].into(), pool);
+    let text = CorpusText::new(vec![sample_template()], pool);
     let verified = verify_tokens(&text, None);
     assert_eq!(verified.inexact, 1);
     assert!(verified.max_diff < 2_573 / 5, "{verified}");
@@ -419,7 +419,7 @@ fn recorded_traces_are_exact() {
         Ok(source) => TextPool::build(&Tokenizer::load(&source, None).unwrap(), 1),
         Err(_) => pool(),
     };
-    let report = verify_tokens(&CorpusText::new(templates.into(), pool), Some(300));
+    let report = verify_tokens(&CorpusText::new(templates, pool), Some(300));
     assert_eq!(report.requests, 300);
     assert!(report.is_exact() && report.repeated_blocks == 0, "{report} {:?}", report.offenders);
 }

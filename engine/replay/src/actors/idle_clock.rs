@@ -119,7 +119,7 @@ impl IdleClock {
         for effect in effects {
             match effect {
                 ClockEffect::Due { lane: _, play, conversation, due, kind, now } => match self.trees.get(&play) {
-                    Some(tree) => tree.do_send(Due { conversation, due, kind, now }),
+                    Some(tree) => tree.do_send(Due { conversation, at: due, kind, now }),
                     None => self.tell(|c| c.do_send(Defect(format!("a timer of play {play} outlived it")))),
                 },
                 ClockEffect::Passed(deadline, now) => {

@@ -33,7 +33,7 @@ impl Actor for SessionTree {
 #[rtype(result = "()")]
 pub(crate) struct Due {
     pub(crate) conversation: ConversationIndex,
-    pub(crate) due: ReplayTime,
+    pub(crate) at: ReplayTime,
     pub(crate) kind: TimerKind,
     pub(crate) now: Moment,
 }
@@ -118,7 +118,7 @@ impl Handler<Due> for SessionTree {
     type Result = ();
 
     fn handle(&mut self, due: Due, ctx: &mut Self::Context) {
-        let step = self.state.on_due(due.conversation, due.due, due.kind, due.now);
+        let step = self.state.on_due(due.conversation, due.at, due.kind, due.now);
         self.finish(step, ctx);
     }
 }

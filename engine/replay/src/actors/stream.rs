@@ -32,13 +32,12 @@ impl Handler<SendTurn> for Stream {
     type Result = ();
 
     fn handle(&mut self, SendTurn(go): SendTurn, ctx: &mut Self::Context) {
-        match self.state.go(go) {
-            Some(request) => self.dispatcher.do_send(SendRequest { request, reply: ctx.address().recipient() }),
-            None => {
-                let (id, _) = self.state.conversation_id_and_turns();
-                let what = format!("{id} was asked to send turn {} while another is out", go.turn);
-                self.coordinator.do_send(Defect(what));
-            }
+        if let Some(request) = self.state.go(go) {
+            self.dispatcher.do_send(SendRequest { request, reply: ctx.address().recipient() });
+        } else {
+            let (id, _) = self.state.conversation_id_and_turns();
+            let what = format!("{id} was asked to send turn {} while another is out", go.turn);
+            self.coordinator.do_send(Defect(what));
         }
     }
 }

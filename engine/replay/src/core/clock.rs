@@ -1,6 +1,6 @@
 //! Replay time and all timers: one heap, the leases, and the idle guards (`replay.md` §1, §8, §15).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use agentx_types::{ConversationIndex, IdleStats, LaneIndex, Nanos, PlayNumber, ReplayTime};
 
@@ -102,7 +102,7 @@ pub struct ClockState {
     timers: BTreeMap<TimerKey, Timer>,
     by_stream: BTreeMap<(PlayNumber, ConversationIndex), TimerKey>,
     sequence: u64,
-    deadlines: BTreeMap<(Nanos, Deadline), ()>,
+    deadlines: BTreeSet<(Nanos, Deadline)>,
     trees: BTreeMap<PlayNumber, TreeLeases>,
     in_flight: u64,
     woken: u64,
@@ -124,7 +124,7 @@ impl ClockState {
             timers: BTreeMap::new(),
             by_stream: BTreeMap::new(),
             sequence: 0,
-            deadlines: BTreeMap::new(),
+            deadlines: BTreeSet::new(),
             trees: BTreeMap::new(),
             in_flight: 0,
             woken: 0,
@@ -175,18 +175,18 @@ impl ClockState {
     /// Sets a real-time deadline, replacing an earlier one of the same kind.
     pub fn set_deadline(&mut self, deadline: Deadline, at: Nanos) {
         self.clear_deadline(deadline);
-        self.deadlines.insert((at, deadline), ());
+        self.deadlines.insert((at, deadline));
     }
 
     /// Clears a real-time deadline.
     pub fn clear_deadline(&mut self, deadline: Deadline) {
-        self.deadlines.retain(|(_, other), ()| *other != deadline);
+        self.deadlines.retain(|(_, other)| *other != deadline);
     }
 
     /// When the clock next has something to do, real time.
     pub fn next_wake(&self) -> Option<Nanos> {
         let timer = self.timers.keys().next().map(|key| self.real(key.due));
-        let deadline = self.deadlines.keys().next().map(|(at, _)| *at);
+        let deadline = self.deadlines.first().map(|(at, _)| *at);
         let watchdog = if self.guards { self.trees.values().filter_map(|tree| tree.watchdog).min() } else { None };
         [timer, deadline, watchdog].into_iter().flatten().min()
     }
@@ -224,7 +224,7 @@ impl ClockState {
             }
             self.shift_tree(play, now, &mut effects);
         }
-        while let Some((&(at, deadline), ())) = self.deadlines.first_key_value() {
+        while let Some(&(at, deadline)) = self.deadlines.first() {
             if at > now {
                 break;
             }

@@ -78,6 +78,11 @@ pub struct TreeState {
 
 const ROOT: ConversationIndex = ConversationIndex(0);
 
+fn set_timer(step: &mut TreeStep, conversation: ConversationIndex, due: ReplayTime, kind: TimerKind) {
+    step.timers.push(TimerRequest { conversation, due, kind });
+    step.note(conversation, None, EventKind::Timer { due_rt: due.0, kind: kind.name() });
+}
+
 impl TreeState {
     /// A play of `template` that stands at `snapshot`.
     pub fn new(
@@ -149,7 +154,7 @@ impl TreeState {
         self.stage = Stage::Primers;
         let mut step = self.step(start, Settles::Command);
         for opening in openings {
-            self.set_timer(
+            set_timer(
                 &mut step,
                 opening.conversation,
                 start.replay.plus(Nanos::from_millis(opening.at_ms)),
@@ -197,7 +202,7 @@ impl TreeState {
             if stream.waiting {
                 self.suspend(&mut step, turn, due, due <= start.replay);
             } else {
-                self.set_timer(&mut step, stream.conversation, due, TimerKind::First);
+                set_timer(&mut step, stream.conversation, due, TimerKind::First);
             }
         }
         step
@@ -420,11 +425,6 @@ impl TreeState {
         matches!(self.stage, Stage::Pressure { .. })
     }
 
-    fn set_timer(&self, step: &mut TreeStep, conversation: ConversationIndex, due: ReplayTime, kind: TimerKind) {
-        step.timers.push(TimerRequest { conversation, due, kind });
-        step.note(conversation, None, EventKind::Timer { due_rt: due.0, kind: kind.name() });
-    }
-
     /// A turn may go now, as far as time is concerned: through the barrier, then the quota, then to the wire (§7.4).
     fn ready(
         &mut self,
@@ -491,7 +491,7 @@ impl TreeState {
             }
         } else if delay.0 > 0 {
             self.streams[conversation.index()] = StreamState::asleep(next);
-            self.set_timer(step, conversation, due, TimerKind::Delay);
+            set_timer(step, conversation, due, TimerKind::Delay);
         } else {
             self.ready(step, conversation, next, DispatchReason::Delay, due);
         }
@@ -502,7 +502,7 @@ impl TreeState {
         step.stats.parents_suspended += 1;
         step.note(ROOT, Some(next), EventKind::Suspended { join: next, deadline_rt: deadline.0 });
         if !deadline_passed {
-            self.set_timer(step, ROOT, deadline, TimerKind::Deadline);
+            set_timer(step, ROOT, deadline, TimerKind::Deadline);
         }
     }
 
@@ -573,7 +573,7 @@ impl TreeState {
                 self.finish_helper(step, child.conversation, "completed");
             } else if offset_ms > 0.0 {
                 step.stats.children_delayed += 1;
-                self.set_timer(step, child.conversation, due, TimerKind::Spawn);
+                set_timer(step, child.conversation, due, TimerKind::Spawn);
             } else {
                 self.ready(step, child.conversation, TurnIndex(0), DispatchReason::Spawn, due);
             }
