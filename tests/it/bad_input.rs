@@ -34,7 +34,10 @@ fn a_malformed_trace_names_file_path_and_expectation() {
     fs::copy(data("traces/edge_e9_missing_in.json.gz"), folder.path().join("a.json.gz")).unwrap();
     let (code, text) = failed(&["--set", &format!("corpus.path={}", folder.path().display())]);
     assert_eq!(code, Some(1), "{text}");
-    assert!(text.contains("a.json.gz") && text.contains("requests[0]") && text.contains("`in`"), "{text}");
+    assert!(
+        text.contains("a.json.gz") && text.contains("requests[0].in") && text.contains("expected an integer"),
+        "{text}"
+    );
 }
 
 #[test]

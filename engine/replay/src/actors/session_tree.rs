@@ -44,6 +44,8 @@ pub(crate) struct Due {
 pub(crate) struct StreamEnded {
     pub(crate) conversation: ConversationIndex,
     pub(crate) ended: TurnEnded,
+    /// What went wrong, and what may help.
+    pub(crate) failure: Option<String>,
 }
 
 /// A dispatch was not let through.
@@ -128,7 +130,8 @@ impl Handler<StreamEnded> for SessionTree {
 
     fn handle(&mut self, message: StreamEnded, ctx: &mut Self::Context) {
         let TurnEnded { turn, result, at } = message.ended;
-        let step = self.state.on_ended(message.conversation, turn, result, at);
+        let mut step = self.state.on_ended(message.conversation, turn, result, at);
+        step.failure_text = message.failure.filter(|_| step.warmup_failure.is_some());
         self.finish(step, ctx);
     }
 }

@@ -9,6 +9,7 @@ use super::coordinator::{Coordinator, Defect};
 use super::dispatcher::{Dispatcher, RequestEnded, SendRequest};
 use super::session_tree::{SessionTree, StreamEnded};
 use crate::core::stream::{Go, StreamState};
+use crate::report::failure_text;
 
 /// One stream of a play.
 pub(crate) struct Stream {
@@ -60,7 +61,8 @@ impl Handler<RequestEnded> for Stream {
                 turns - 1
             );
         }
+        let failure = record.outcome.error().map(|error| failure_text(error, overflow));
         self.sink.record(record);
-        self.tree.do_send(StreamEnded { conversation: self.state.conversation(), ended });
+        self.tree.do_send(StreamEnded { conversation: self.state.conversation(), ended, failure });
     }
 }

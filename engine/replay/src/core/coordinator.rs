@@ -660,7 +660,8 @@ impl CoordinatorState {
                 Loudness::Warn,
                 format!("Terminal warmup failure for trace {trace}; aborting run early (requesting PROFILE_CANCEL)."),
             ));
-            let why = format!("a warm-up request of the root of trace {trace} failed");
+            let what = step.failure_text.as_deref().unwrap_or("cancelled");
+            let why = format!("a warm-up request of the root of trace {trace} failed: {what}");
             self.abort(StopReason::WarmupFailure, Some(why), now, &mut effects);
         }
         effects
