@@ -135,6 +135,34 @@ impl PromptSource for NoPrompts {
     }
 }
 
+/// The first request of a small template.
+pub(crate) fn request() -> agentx_types::DispatchRequest {
+    use crate::core::step::Moment;
+    use crate::core::stream::{Go, PlayIdentity, RequestShop, StreamState};
+    use agentx_types::{LaneIndex, PlayNumber, RequestKey, TemplateIndex};
+
+    let template = TemplateBuilder::new("A", &[(0.0, 1.0), (2.0, 1.0)]).build();
+    let shop = RequestShop {
+        prompts: Arc::new(NoPrompts),
+        identity: crate::Identity::new("000000000000"),
+        models: Vec::new(),
+        count_prompts: false,
+    };
+    let play = PlayIdentity { template: TemplateIndex(0), lane: LaneIndex(0), play: PlayNumber(0), marker: None };
+    let mut stream = StreamState::new(Arc::new(shop), template, &play, ConversationIndex(0), 0);
+    let go = Go {
+        key: RequestKey(0),
+        session_num: 0,
+        phase: Phase::Profiling,
+        turn: TurnIndex(0),
+        due: Moment::default().replay,
+        issued: Moment::default(),
+        phase_skipped: Nanos(0),
+        one_token: false,
+    };
+    stream.go(go).unwrap()
+}
+
 /// Keeps everything.
 #[derive(Default)]
 pub(crate) struct Ledger {
