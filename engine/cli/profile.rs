@@ -31,22 +31,23 @@ pub(crate) fn profile(words: &[String]) -> CommandResult {
     }
     if arguments.print_plan {
         // What could not run is not worth writing down.
-        resolve(&arguments)?;
-        out::print(&printed(&arguments))?;
+        let loaded = resolve(&arguments)?;
+        out::print(&printed(&arguments, &loaded))?;
         return Ok(0);
     }
-    let control = Control {
-        overwrite: arguments.overwrite,
-        cancel_exit_zero: arguments.cancel_exit_zero,
-        ..Control::default()
-    };
+    let control =
+        Control { overwrite: arguments.overwrite, cancel_exit_zero: arguments.cancel_exit_zero, ..Control::default() };
     start(&|| resolve(&arguments), &control, &run::once)
 }
 
 /// The plan, with a config file below it when there is one.
 fn resolve(arguments: &ProfileArguments) -> Result<Loaded, Failure> {
     let files = WithFlags(&arguments.plan);
-    let flags = PlanSource::Text { name: "flags".into(), text: arguments.plan.clone(), format: Format::Yaml };
+    let flags = PlanSource::Text {
+        name: "the plan of the flags (--print-plan)".into(),
+        text: arguments.plan.clone(),
+        format: Format::Yaml,
+    };
     let (plan, overlays) = match &arguments.config {
         Some(path) => (PlanSource::Path(PathBuf::from(path)), vec![PathBuf::from(FLAGS)]),
         None => (flags, Vec::new()),
@@ -79,12 +80,18 @@ impl Files for WithFlags<'_> {
     }
 }
 
-/// The plan file that says the same; one over a config file extends it.
-fn printed(arguments: &ProfileArguments) -> String {
-    match &arguments.config {
-        Some(config) => arguments.printed.replacen("agentx: 1\n", &format!("agentx: 1\nextends: [{config:?}]\n"), 1),
-        None => arguments.printed.clone(),
-    }
+/// The plan file that says the same: over a config file it extends that, and its scenario has a version.
+fn printed(arguments: &ProfileArguments, loaded: &Loaded) -> String {
+    let head = match &arguments.config {
+        Some(config) => format!("agentx: 1\nextends: [{config:?}]\n"),
+        None => "agentx: 1\n".to_owned(),
+    };
+    let text = arguments.printed.replacen("agentx: 1\n", &head, 1);
+    let scenario = |line: &str| match &loaded.plan.scenario {
+        Some(id) if line.starts_with("scenario: ") => format!("scenario: {id}\n"),
+        _ => format!("{line}\n"),
+    };
+    text.lines().map(scenario).collect()
 }
 
 fn help() -> String {

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use agentx_plan::{Loaded, Lock, ResolvedPlan, artifact_dir};
+use agentx_plan::{LayerKind, Loaded, Lock, ResolvedPlan, artifact_dir};
 use agentx_report::{
     Aggregate, AggregateFacts, Convergence, ConvergenceMode, ConvergenceRule, ConvergenceRun, FileNames, RequestValues,
     RunOutcome, aggregate, aggregate_lines, collate, prepare_dir, request_values,
@@ -287,9 +287,8 @@ impl Series<'_> {
     }
 
     fn write(&self, dir: &Path, combined: &Aggregate, facts: &AggregateFacts) -> Result<(), Failure> {
-        let failed = |path: &Path, error: std::io::Error| {
-            Failure::Failed(format!("cannot write {}: {error}", path.display()))
-        };
+        let failed =
+            |path: &Path, error: std::io::Error| Failure::Failed(format!("cannot write {}: {error}", path.display()));
         fs::create_dir_all(dir).map_err(|error| failed(dir, error))?;
         let mut files = vec![
             ("profile_export_aiperf_aggregate.json", format!("{:#}\n", combined.json).into_bytes()),
@@ -347,6 +346,7 @@ fn child(base: &Loaded, trial: u32, draw: &dyn Fn() -> u64) -> Loaded {
     for (key, value, source) in changes {
         for origin in loaded.provenance.iter_mut().filter(|origin| origin.key == key) {
             origin.value = value.clone();
+            origin.layer = LayerKind::Derived;
             origin.source = format!("run {} ({source})", trial + 1);
         }
     }

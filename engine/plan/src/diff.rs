@@ -124,6 +124,13 @@ impl PlanDiff {
         } else {
             "not comparable: the workloads differ\n".to_owned()
         };
+        out.push_str(&self.lines());
+        out
+    }
+
+    /// A line for each key.
+    pub(crate) fn lines(&self) -> String {
+        let mut out = String::new();
         for difference in &self.differences {
             let mark = if difference.decides { "decides" } else { "-" };
             let (left, right) = (value(&difference.left), value(&difference.right));

@@ -23,7 +23,7 @@ pub enum LockError {
         found: u64,
     },
     /// Something else than what is locked would be run.
-    #[error("the lock holds another workload:\n{}", .0.text().trim_end())]
+    #[error("the plan is not the workload of the lock; lock and plan differ in\n{}", .0.lines().trim_end())]
     Differs(PlanDiff),
 }
 

@@ -78,9 +78,8 @@ impl Fetch<'_> {
             let blob = folder.join("blobs").join(&facts.etag);
             make_parent(&blob)?;
             make_parent(&pointer)?;
-            let complete = |blob: &Path| {
-                blob.metadata().is_ok_and(|data| facts.size.is_none_or(|size| data.len() == size))
-            };
+            let complete =
+                |blob: &Path| blob.metadata().is_ok_and(|data| facts.size.is_none_or(|size| data.len() == size));
             if !complete(&blob) {
                 let lock = blob.with_file_name(format!("{}.lock", facts.etag));
                 let held = self.lock(&lock)?;
@@ -292,10 +291,13 @@ impl Fetch<'_> {
     }
 
     fn lock(&self, path: &Path) -> Result<File, HubError> {
-        let file =
-            OpenOptions::new().create(true).write(true).truncate(false).open(path).map_err(cache_error(path))?;
+        let file = OpenOptions::new().create(true).write(true).truncate(false).open(path).map_err(cache_error(path))?;
         if file.try_lock().is_err() {
-            tracing::info!("another process downloads {} of {}; waiting for it", self.wanted.name, self.wanted.repository);
+            tracing::info!(
+                "another process downloads {} of {}; waiting for it",
+                self.wanted.name,
+                self.wanted.repository
+            );
             file.lock().map_err(cache_error(path))?;
         }
         Ok(file)
@@ -439,7 +441,10 @@ mod tests {
     fn redirects_within_the_hub_and_out_of_it() {
         let from = "https://hub.example/datasets/a/b/resolve/main/traces.jsonl";
         let cases = [
-            ("/datasets/c/b/resolve/main/traces.jsonl", Some(("https://hub.example/datasets/c/b/resolve/main/traces.jsonl", false))),
+            (
+                "/datasets/c/b/resolve/main/traces.jsonl",
+                Some(("https://hub.example/datasets/c/b/resolve/main/traces.jsonl", false)),
+            ),
             ("https://hub.example/x", Some(("https://hub.example/x", false))),
             ("https://cdn.example/x?sig=1", Some(("https://cdn.example/x?sig=1", true))),
             ("http://hub.example/x", Some(("http://hub.example/x", true))),

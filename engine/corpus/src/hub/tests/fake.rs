@@ -58,7 +58,8 @@ impl FakeHub {
     pub(crate) fn start(repositories: impl IntoIterator<Item = (String, Repository)>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let endpoint = format!("http://{}", listener.local_addr().expect("bound"));
-        let state = Arc::new(Mutex::new(State { repositories: repositories.into_iter().collect(), ..State::default() }));
+        let state =
+            Arc::new(Mutex::new(State { repositories: repositories.into_iter().collect(), ..State::default() }));
         let shared = state.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {

@@ -1,6 +1,6 @@
 //! The hub against one on loopback.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod fake;
 
@@ -107,7 +107,8 @@ fn a_damaged_file_is_thrown_away() {
     assert!(matches!(error, HubError::Damaged { .. }), "{error}");
     assert_eq!(hub.cached_corpus("o/corpus"), None);
     let left = fs::read_dir(cache.path().join("datasets--o--corpus/blobs")).unwrap();
-    let left: Vec<_> = left.flatten().map(|entry| entry.file_name()).filter(|n| !n.to_string_lossy().ends_with(".lock")).collect();
+    let left: Vec<_> =
+        left.flatten().map(|entry| entry.file_name()).filter(|n| !n.to_string_lossy().ends_with(".lock")).collect();
     assert!(left.is_empty(), "{left:?}");
 }
 
