@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::runs::Control;
+
 /// The InferenceX AgentX benchmark: replays recorded coding-agent sessions against an OpenAI-compatible server.
 #[derive(Debug, Parser)]
 #[command(name = "agentx", version, max_term_width = 110, arg_required_else_help = true)]
@@ -17,18 +19,44 @@ pub(crate) enum Command {
     /// Run the benchmark that a plan describes
     #[command(after_help = "Example:\n  agentx run plans/demo.yaml --set load.concurrency=2 --out ./artifacts/try")]
     Run(RunArgs),
+    /// The same, from the flags of AIPerf and the official harness; `agentx profile --help` lists them
+    #[command(disable_help_flag = true)]
+    Profile {
+        /// The flags
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "FLAGS")]
+        words: Vec<String>,
+    },
     /// Validate a plan: all problems at once, without network or corpus
     #[command(after_help = "Example:\n  agentx check plans/mvp.yaml --set load.concurrency=64")]
     Check(CheckArgs),
     /// Show every key of a plan: value, class, layer, source
     #[command(after_help = "Example:\n  agentx explain plans/mvp.yaml timing")]
     Explain(ExplainArgs),
-    /// Compare two plans: comparable or not, and which keys make the difference
-    #[command(after_help = "Example:\n  agentx diff plans/mvp.yaml plans/ablations/cache-bust.yaml")]
+    /// Compare two plans or results: comparable or not, and which keys make the difference
+    #[command(
+        after_help = "Examples:\n  agentx diff plans/mvp.yaml plans/ablations/cache-bust.yaml\n  agentx diff plans/mvp.yaml ./artifacts/monday"
+    )]
     Diff(DiffArgs),
     /// The scenarios that come with this program
     #[command(subcommand, after_help = "Example:\n  agentx scenario show inferencex-agentx-mvp@1")]
     Scenario(ScenarioCommand),
+    /// The published corpora
+    #[command(subcommand, after_help = "Example:\n  agentx corpus fetch semianalysis_cc_traces_weka_062126")]
+    Corpus(CorpusCommand),
+    /// Write a JSON Schema, for editors and checks
+    #[command(after_help = "Example:\n  agentx schema plan > plan.schema.json")]
+    Schema {
+        /// Of which file
+        #[arg(value_enum)]
+        of: SchemaOf,
+    },
+    /// Write a completion script for a shell
+    #[command(after_help = "Example:\n  agentx completions bash > ~/.local/share/bash-completion/completions/agentx")]
+    Completions {
+        /// The shell
+        #[arg(value_enum)]
+        shell: clap_complete::Shell,
+    },
     /// Show what of a corpus would be replayed
     #[command(
         after_help = "Examples:\n  agentx inspect ./traces\n  agentx inspect ./traces --verify-tokens --tokenizer builtin"
@@ -106,12 +134,27 @@ pub(crate) struct RunArgs {
     /// Write events.jsonl (`output.events`)
     #[arg(long)]
     pub(crate) events: bool,
+    /// Refuse to run anything else than what this lock holds
+    #[arg(long, value_name = "plan.lock.json")]
+    pub(crate) locked: Option<PathBuf>,
     /// Exit 0 when the run was cancelled by Ctrl+C
     #[arg(long)]
     pub(crate) cancel_exit_zero: bool,
     /// Log more: -v explains decisions, -vv everything
     #[arg(short, long, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
+}
+
+impl RunArgs {
+    /// What of it no plan holds.
+    pub(crate) fn control(&self) -> Control {
+        Control {
+            overwrite: self.overwrite,
+            cancel_exit_zero: self.cancel_exit_zero,
+            verbose: self.verbose,
+            locked: self.locked.clone(),
+        }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -151,20 +194,48 @@ pub(crate) enum TableOrJson {
 
 #[derive(Debug, Args)]
 pub(crate) struct DiffArgs {
-    /// A plan file
+    /// A plan file, or a folder with a result
     pub(crate) left: PathBuf,
-    /// Another plan file
+    /// Another one
     pub(crate) right: PathBuf,
+    /// A folder with further scenario files
+    #[arg(long, value_name = "DIR")]
+    pub(crate) scenario_dir: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum CorpusCommand {
+    /// Aliases, repositories, and what the local hub cache holds
+    List,
+    /// Download a corpus, or its newest revision, into the hub cache
+    Fetch {
+        /// An alias, or OWNER/NAME
+        name: String,
+    },
+}
+
+/// Files that have a schema.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SchemaOf {
+    Plan,
+    Scenario,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ScenarioCommand {
     /// The names and versions there are
-    List,
+    List {
+        /// A folder with further scenario files
+        #[arg(long, value_name = "DIR")]
+        scenario_dir: Option<PathBuf>,
+    },
     /// One scenario file
     Show {
         /// `name@version`, or a bare name for the newest version
         name: String,
+        /// A folder with further scenario files
+        #[arg(long, value_name = "DIR")]
+        scenario_dir: Option<PathBuf>,
     },
 }
 

@@ -1,13 +1,19 @@
 //! The commands that only look at plans and scenarios.
 
-use agentx_plan::{Catalog, Loaded, PlanFailure, diff_plans, explain_json, explain_table};
+use std::path::Path;
+
+use agentx_plan::{
+    Catalog, Comparable, Disk, Loaded, PlanFailure, explain_json, explain_table, plan_schema, scenario_schema,
+};
+use clap::CommandFactory;
 use serde_json::json;
 
 use crate::CommandResult;
-use crate::args::{CheckArgs, DiffArgs, ExplainArgs, PlanArgs, TableOrJson, TextOrJson};
+use crate::args::{CheckArgs, Cli, DiffArgs, ExplainArgs, PlanArgs, SchemaOf, TableOrJson, TextOrJson};
 use crate::failure::Failure;
 use crate::out;
 use crate::plan_request::load_plan;
+use crate::runs::read_lock;
 use crate::settings;
 
 /// `agentx check`.
@@ -74,34 +80,58 @@ pub(crate) fn explain(args: &ExplainArgs) -> CommandResult {
 
 /// `agentx diff`.
 pub(crate) fn diff(args: &DiffArgs) -> CommandResult {
-    let of = |plan: &std::path::Path| {
-        let plan = plan.to_path_buf();
-        load_plan(
-            &PlanArgs { plan, overlay: Vec::new(), sets: Vec::new(), unsafe_override: false, scenario_dir: None },
-            Vec::new(),
-        )
+    let of = |path: &Path| {
+        let is_lock = path.extension().is_some_and(|extension| extension == "json");
+        if path.is_dir() || is_lock {
+            return Ok::<_, Failure>(Comparable::of_lock(&read_lock(path)?));
+        }
+        let plan = PlanArgs {
+            plan: path.to_path_buf(),
+            overlay: Vec::new(),
+            sets: Vec::new(),
+            unsafe_override: false,
+            scenario_dir: args.scenario_dir.clone(),
+        };
+        Ok(Comparable::of_plan(&load_plan(&plan, Vec::new())?.plan))
     };
-    let difference = diff_plans(&of(&args.left)?.plan, &of(&args.right)?.plan);
+    let difference = agentx_plan::diff(&of(&args.left)?, &of(&args.right)?);
     out::print(&difference.text())?;
     Ok(0)
 }
 
-fn catalog() -> Result<Catalog, Failure> {
-    Catalog::bundled().map_err(|problems| PlanFailure::Problems(problems).into())
+fn catalog(directory: Option<&Path>) -> Result<Catalog, Failure> {
+    Catalog::with_directory(&Disk, directory).map_err(|problems| PlanFailure::Problems(problems).into())
 }
 
 /// `agentx scenario list`.
-pub(crate) fn list_scenarios() -> CommandResult {
-    out::print(&catalog()?.ids().join("\n"))?;
+pub(crate) fn list_scenarios(directory: Option<&Path>) -> CommandResult {
+    out::print(&catalog(directory)?.ids().join("\n"))?;
     Ok(0)
 }
 
 /// `agentx scenario show`.
-pub(crate) fn show_scenario(name: &str) -> CommandResult {
-    let catalog = catalog()?;
+pub(crate) fn show_scenario(name: &str, directory: Option<&Path>) -> CommandResult {
+    let catalog = catalog(directory)?;
     let text = catalog
         .text(name)
         .ok_or_else(|| Failure::Usage(format!("unknown scenario `{name}`; there are: {}", catalog.ids().join(", "))))?;
     out::print(text)?;
+    Ok(0)
+}
+
+/// `agentx schema`.
+pub(crate) fn schema(of: SchemaOf) -> CommandResult {
+    out::print(&pretty(&match of {
+        SchemaOf::Plan => plan_schema(),
+        SchemaOf::Scenario => scenario_schema(),
+    }))?;
+    Ok(0)
+}
+
+/// `agentx completions`.
+pub(crate) fn completions(shell: clap_complete::Shell) -> CommandResult {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "agentx", &mut script);
+    out::print(&String::from_utf8_lossy(&script))?;
     Ok(0)
 }

@@ -1,11 +1,12 @@
-//! Where traces come from: files, a folder, an alias in the local hub cache, or the demo corpus in the binary.
+//! Where traces come from: files, a folder, a published corpus of the hub, or the demo corpus in the binary.
 
 use std::path::PathBuf;
 
-use agentx_corpus::{cached_corpus, hub_cache};
+use agentx_corpus::Hub;
 use agentx_plan::{ResolvedPlan, resolve_alias};
 
 use crate::failure::Failure;
+use crate::logging;
 
 /// Spelling of the demo corpus in a plan.
 const DEMO: &str = "builtin:demo";
@@ -93,19 +94,16 @@ impl CorpusSource {
         Ok(Self::local(traces.to_vec()))
     }
 
-    fn of_repository(repository: &str) -> Result<Self, Failure> {
-        let cached = cached_corpus(repository).ok_or_else(|| {
-            Failure::Failed(format!(
-                "the corpus {repository} is not in the local hub cache ({}); put its `traces.jsonl` there with the hub's own \
-                 client (dataset {repository}), point HF_HOME or HF_HUB_CACHE at a cache that holds it, or give a local copy \
-                 as `corpus.path`",
-                hub_cache().display()
-            ))
-        })?;
+    /// A published corpus: from the local hub cache, else downloaded into it.
+    pub(crate) fn of_repository(repository: &str) -> Result<Self, Failure> {
+        // A download tells how far it is; commands that only look at traces have no log until then.
+        logging::start("info", 0, None)?;
+        let file = Hub::from_env().corpus(repository).map_err(Failure::of)?;
+        tracing::info!("corpus {repository} at revision {}", file.revision);
         Ok(Self {
-            paths: vec![cached.file],
+            paths: vec![file.path],
             name: repository.to_string(),
-            revision: cached.revision,
+            revision: Some(file.revision),
             dataset: None,
             _unpacked: None,
         })

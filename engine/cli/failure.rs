@@ -1,5 +1,7 @@
 //! Why a command failed, as its user reads it.
 
+use std::fmt;
+
 use agentx_plan::PlanFailure;
 
 use crate::out;
@@ -31,8 +33,8 @@ impl Failure {
     /// Says it on stderr.
     pub(crate) fn show(&self) {
         match self {
-            Self::Plan(failure) => out::err(failure.text().trim_end()),
-            Self::Usage(text) | Self::Failed(text) => out::err(&format!("error: {text}")),
+            Self::Plan(_) => out::err(&self.to_string()),
+            Self::Usage(_) | Self::Failed(_) => out::err(&format!("error: {self}")),
             Self::BrokenPipe => {}
         }
     }
@@ -40,6 +42,16 @@ impl Failure {
     /// A failure that only has a text.
     pub(crate) fn of(error: impl std::fmt::Display) -> Self {
         Self::Failed(error.to_string())
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Plan(failure) => f.write_str(failure.text().trim_end()),
+            Self::Usage(text) | Self::Failed(text) => f.write_str(text),
+            Self::BrokenPipe => Ok(()),
+        }
     }
 }
 

@@ -2,16 +2,20 @@
 
 mod args;
 mod check;
+mod corpora;
 mod corpus_source;
 mod failure;
 mod inspect;
+mod interrupts;
 mod lanes;
 mod logging;
 mod mock;
 mod out;
 mod plan_request;
+mod profile;
 mod progress;
 mod run;
+mod runs;
 mod settings;
 mod simulate;
 
@@ -19,18 +23,25 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use args::{Cli, Command, ScenarioCommand};
+use args::{Cli, Command, CorpusCommand, ScenarioCommand};
 use failure::Failure;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let result = match cli.command {
         Command::Run(args) => run::run(&args),
+        Command::Profile { words } => profile::profile(&words),
         Command::Check(args) => check::check(&args),
         Command::Explain(args) => check::explain(&args),
         Command::Diff(args) => check::diff(&args),
-        Command::Scenario(ScenarioCommand::List) => check::list_scenarios(),
-        Command::Scenario(ScenarioCommand::Show { name }) => check::show_scenario(&name),
+        Command::Scenario(ScenarioCommand::List { scenario_dir }) => check::list_scenarios(scenario_dir.as_deref()),
+        Command::Scenario(ScenarioCommand::Show { name, scenario_dir }) => {
+            check::show_scenario(&name, scenario_dir.as_deref())
+        }
+        Command::Corpus(CorpusCommand::List) => corpora::list(),
+        Command::Corpus(CorpusCommand::Fetch { name }) => corpora::fetch(&name),
+        Command::Schema { of } => check::schema(of),
+        Command::Completions { shell } => check::completions(shell),
         Command::Inspect(args) => inspect::inspect(&args),
         Command::Snapshot(args) => lanes::snapshot(&args),
         Command::Lanes(args) => lanes::lanes(&args),

@@ -40,14 +40,14 @@ pub(crate) fn load_run(args: &RunArgs) -> Result<Loaded, Failure> {
     load_plan(&args.plan, options)
 }
 
-fn environment() -> BTreeMap<String, String> {
+pub(crate) fn environment() -> BTreeMap<String, String> {
     std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .collect()
 }
 
 /// What was typed, quoted where a shell would need it.
-fn command_line() -> String {
+pub(crate) fn command_line() -> String {
     let plain =
         |word: &str| !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || "-_./=:@,".contains(c));
     let quote = |word: String| if plain(&word) { word } else { format!("'{}'", word.replace('\'', r"'\''")) };
@@ -56,7 +56,7 @@ fn command_line() -> String {
 }
 
 /// A fresh 63-bit number, from the operating system's randomness by way of a random UUID.
-fn draw_seed() -> u64 {
+pub(crate) fn draw_seed() -> u64 {
     (random_bits() >> 1) & (u64::MAX >> 1)
 }
 

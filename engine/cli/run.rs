@@ -1,22 +1,21 @@
 //! `agentx run`: plan → corpus → text → lanes → replay → exports.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use agentx_corpus::text::{CorpusText, TextPool};
 use agentx_corpus::tokenizer::Tokenizer;
 use agentx_corpus::{SessionTemplate, load};
 use agentx_mock::{MockHandle, MockServer};
-use agentx_plan::{CorpusIdentity, Loaded, TokenizerIdentity, artifact_dir, filled_block, lock_json, workload_digest};
+use agentx_plan::{CorpusIdentity, Loaded, TokenizerIdentity, filled_block, lock_json, workload_digest};
 use agentx_replay::lanes::{Lanes, build, build_given};
 use agentx_replay::{Replay, ReplayEnd, ReplayOptions, TransportFactory, report};
-use agentx_report::{ExportFacts, FileNames, Recorder, RecorderOptions, export, prepare_dir};
+use agentx_report::{ExportFacts, FileNames, Recorder, RecorderOptions, export};
 use agentx_types::{
     ClientStats, CorpusFacts, ErrorClass, JournalLine, Outcome, OutcomeKind, RecordSink, RequestError, RunClock,
     RunEnd, RunHeader, StopReason, TokenCounter, Transport, TransportStats,
 };
 use agentx_wire::{WireOptions, WireTransport, ensure_open_files, preflight};
-use tokio::sync::mpsc;
 
 use crate::CommandResult;
 use crate::args::RunArgs;
@@ -24,20 +23,22 @@ use crate::corpus_source::CorpusSource;
 use crate::failure::Failure;
 use crate::plan_request::{draw_benchmark_id, load_run};
 use crate::progress::{Progress, ProgressOptions};
-use crate::{logging, out, settings};
+use crate::runs::{RunOf, start};
+use crate::{out, settings};
 
 /// Lanes that are told one by one at the normal log level.
 const LANES_TOLD: usize = 32;
 
 /// The command.
 pub(crate) fn run(args: &RunArgs) -> CommandResult {
-    let loaded = load_run(args)?;
-    settings::unsupported(&loaded.plan)?;
+    start(&|| load_run(args), &args.control(), &once)
+}
+
+/// One run of a loaded plan.
+pub(crate) fn once(loaded: &Loaded, run: &RunOf) -> CommandResult {
     let mut wire = settings::wire(&loaded.plan)?;
     let mock = settings::mock(&loaded.plan)?;
-    let dir = prepare(&loaded, args)?;
-    logging::start(&loaded.plan.ui.log_level, args.verbose, Some(&dir))?;
-    let prepared = Prepared::new(&loaded, dir)?;
+    let prepared = Prepared::new(loaded, run)?;
 
     let server = match mock {
         Some(options) => Some(start_mock(options, &prepared)?),
@@ -51,11 +52,11 @@ pub(crate) fn run(args: &RunArgs) -> CommandResult {
     let widest = widest_fan_out(&prepared.templates);
     ensure_open_files(u64::from(prepared.options.concurrency) * widest * 2).map_err(Failure::of)?;
     if loaded.plan.target.preflight {
-        wait_until_ready(&loaded, &wire)?;
+        wait_until_ready(loaded, &wire)?;
     }
 
     let clock = RunClock::start();
-    let recorder = prepared.record(&loaded, clock.wall_origin_ns(), lanes.plans.len(), false)?;
+    let recorder = prepared.record(loaded, clock.wall_origin_ns(), lanes.plans.len(), false)?;
     let progress = (loaded.plan.ui.kind != "none").then(|| {
         let interval = loaded.plan.ui.stats_interval.map_or(30.0, |seconds| seconds.0);
         let options = ProgressOptions {
@@ -70,19 +71,11 @@ pub(crate) fn run(args: &RunArgs) -> CommandResult {
         clock,
         threads,
         transports(Arc::new(wire), clock),
-        interrupts()?,
+        run.interrupts.channel()?,
     );
     drop(progress);
     drop(server);
-    prepared.export(&loaded, &recorder, end.map_err(|error| error.to_string()), args.cancel_exit_zero)
-}
-
-/// The output folder, made ready.
-pub(crate) fn prepare(loaded: &Loaded, args: &RunArgs) -> Result<PathBuf, Failure> {
-    let dir = PathBuf::from(artifact_dir(&loaded.plan, |name| Path::new(name).exists()));
-    let names = FileNames::new(loaded.plan.output.prefix.as_deref());
-    prepare_dir(&dir, &names, loaded.plan.output.dir.is_some(), args.overwrite).map_err(Failure::of)?;
-    Ok(dir)
+    prepared.export(loaded, run, &recorder, end.map_err(|error| error.to_string()))
 }
 
 /// Everything that is ready before the first request.
@@ -99,7 +92,8 @@ pub(crate) struct Prepared {
 
 impl Prepared {
     /// Loads corpus and tokenizer, builds the text, writes the lock file.
-    pub(crate) fn new(loaded: &Loaded, dir: PathBuf) -> Result<Self, Failure> {
+    pub(crate) fn new(loaded: &Loaded, run: &RunOf) -> Result<Self, Failure> {
+        let dir = run.dir.clone();
         let plan = &loaded.plan;
         for line in &loaded.warnings {
             tracing::warn!("{line}");
@@ -143,6 +137,10 @@ impl Prepared {
         };
         let tokenizer_identity =
             TokenizerIdentity { source: tokenizer.source().to_string(), sha256: tokenizer.digest().to_string() };
+        if let Some(lock) = &run.locked {
+            lock.admits(plan, &corpus_identity, &tokenizer_identity)
+                .map_err(|error| Failure::Usage(format!("--locked: {error}")))?;
+        }
         let lock = lock_json(loaded, &corpus_identity, &tokenizer_identity);
         let path = dir.join("plan.lock.json");
         std::fs::write(&path, format!("{lock:#}\n"))
@@ -231,9 +229,9 @@ impl Prepared {
     pub(crate) fn export(
         &self,
         loaded: &Loaded,
+        run: &RunOf,
         recorder: &Recorder,
         end: Result<ReplayEnd, String>,
-        cancel_exit_zero: bool,
     ) -> CommandResult {
         if let Err(what) = end {
             tracing::error!("{what}");
@@ -246,8 +244,12 @@ impl Prepared {
             recorder.journal(JournalLine::RunEnded(end));
         }
         let data = recorder.finish().map_err(Failure::of)?;
-        let facts: ExportFacts =
-            settings::export_facts(loaded, self.dir.clone(), self.dataset.clone(), cancel_exit_zero);
+        let facts = ExportFacts {
+            trial: run.trial,
+            run_label: run.label.clone(),
+            log_file: Some(run.log_file.clone()),
+            ..settings::export_facts(loaded, self.dir.clone(), self.dataset.clone(), run.cancel_exit_zero)
+        };
         let exported = export(&data, &facts).map_err(Failure::of)?;
         for note in &data.notes {
             tracing::warn!("{note}");
@@ -317,29 +319,4 @@ impl Transport for Broken {
     fn stats(&self) -> TransportStats {
         TransportStats::default()
     }
-}
-
-/// Ctrl+C and SIGTERM: the first asks the run to end, the second leaves at once.
-fn interrupts() -> Result<mpsc::UnboundedReceiver<()>, Failure> {
-    use signal_hook::consts::{SIGINT, SIGTERM};
-    let (sender, receiver) = mpsc::unbounded_channel();
-    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM])
-        .map_err(|error| Failure::Failed(format!("cannot listen for Ctrl+C: {error}")))?;
-    std::thread::spawn(move || {
-        for (count, _) in signals.forever().enumerate() {
-            if count > 0 {
-                out::err("forced to quit; exports may be missing, records up to the last second are kept");
-                // The user asked twice: nothing may hold the program any longer.
-                #[expect(clippy::exit, reason = "the second Ctrl+C quits immediately (replay.md §9.4)")]
-                std::process::exit(130);
-            }
-            out::err(
-                "ending the run: requests in flight are cancelled and results written; press Ctrl+C again to force quitting",
-            );
-            if sender.send(()).is_err() {
-                return;
-            }
-        }
-    });
-    Ok(receiver)
 }

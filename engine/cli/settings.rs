@@ -26,7 +26,6 @@ pub(crate) fn unsupported(plan: &ResolvedPlan) -> Result<(), Failure> {
             problems.push(format!("{key}: not available in this version; {instead}"));
         }
     };
-    refuse(plan.runs.count > 1, "runs.count", "run the plan once per result folder");
     refuse(plan.output.level == "raw", "output.level", "use `records` or `summary`");
     refuse(plan.output.responses, "output.responses", "leave it false");
     refuse(plan.output.http_trace, "output.http_trace", "leave it false; HTTP timings are in every record's metrics");
@@ -217,6 +216,20 @@ pub(crate) fn sample_body(text: Arc<CorpusText>, template: &Arc<SessionTemplate>
     stream.go(go).map(|request| agentx_wire::render_body(&options, &request)).unwrap_or_default()
 }
 
+/// The scenario, as the stamp needs it.
+pub(crate) fn scenario_facts(loaded: &Loaded) -> Option<ScenarioFacts> {
+    loaded.scenario.as_ref().map(|scenario| ScenarioFacts {
+        name: scenario.name.clone(),
+        version: scenario.version,
+        sha256: scenario.sha256.clone(),
+        valid: loaded.outcome.valid.unwrap_or(false),
+        reasons: loaded.outcome.reasons.clone(),
+        coverage_ratio: scenario.checks.metric_coverage_ratio,
+        coverage_min_seconds: scenario.checks.metric_coverage_min_seconds.unwrap_or(0.0),
+        overflow_rate_limit: loaded.plan.limits.context_overflow_rate,
+    })
+}
+
 /// What the exports say besides records and journal.
 pub(crate) fn export_facts(
     loaded: &Loaded,
@@ -225,16 +238,6 @@ pub(crate) fn export_facts(
     cancel_exit_zero: bool,
 ) -> ExportFacts {
     let plan = &loaded.plan;
-    let scenario = loaded.scenario.as_ref().map(|scenario| ScenarioFacts {
-        name: scenario.name.clone(),
-        version: scenario.version,
-        sha256: scenario.sha256.clone(),
-        valid: loaded.outcome.valid.unwrap_or(false),
-        reasons: loaded.outcome.reasons.clone(),
-        coverage_ratio: scenario.checks.metric_coverage_ratio,
-        coverage_min_seconds: scenario.checks.metric_coverage_min_seconds.unwrap_or(0.0),
-        overflow_rate_limit: plan.limits.context_overflow_rate,
-    });
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_string);
     ExportFacts {
         prefix: plan.output.prefix.clone(),
@@ -247,7 +250,7 @@ pub(crate) fn export_facts(
             tokens: plan.metrics.osl_mismatch.max_tokens as f64,
         },
         usage_discrepancy_percent: plan.metrics.usage_diff_percent,
-        scenario,
+        scenario: scenario_facts(loaded),
         input_config: input_config(plan),
         plan: plan.to_json(),
         provenance: serde_json::to_value(&loaded.provenance).unwrap_or_default(),

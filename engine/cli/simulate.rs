@@ -8,8 +8,8 @@ use crate::args::SimulateArgs;
 use crate::failure::Failure;
 use crate::lanes::read_lanes;
 use crate::plan_request::load_run;
-use crate::run::{Prepared, prepare};
-use crate::{logging, settings};
+use crate::run::Prepared;
+use crate::runs::start;
 
 /// How long the simulated server takes.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,18 +52,17 @@ impl Latency {
 pub(crate) fn simulate(args: &SimulateArgs) -> CommandResult {
     let latency = Latency::parse(&args.latency, &args.slow)?;
     let given = args.lanes.as_deref().map(read_lanes).transpose()?;
-    let loaded = load_run(&args.run)?;
-    settings::unsupported(&loaded.plan)?;
-    let dir = prepare(&loaded, &args.run)?;
-    logging::start(&loaded.plan.ui.log_level, args.run.verbose, Some(&dir))?;
-    let prepared = Prepared::new(&loaded, dir)?;
-    let lanes = prepared.lanes(given.as_deref())?;
-    let wall_origin_ns = RunClock::start().wall_origin_ns();
-    let recorder = prepared.record(&loaded, wall_origin_ns, lanes.plans.len(), true)?;
-    let end = prepared.replay(lanes, recorder.clone(), given.is_some()).simulate(wall_origin_ns, move |clock| {
-        LatencyTransport::new(clock, move |meta| Answer { latency: latency.of(meta), kind: OutcomeKind::Ok })
-    });
-    prepared.export(&loaded, &recorder, end.map_err(|error| error.to_string()), args.run.cancel_exit_zero)
+    start(&|| load_run(&args.run), &args.run.control(), &|loaded, run| {
+        let prepared = Prepared::new(loaded, run)?;
+        let lanes = prepared.lanes(given.as_deref())?;
+        let wall_origin_ns = RunClock::start().wall_origin_ns();
+        let recorder = prepared.record(loaded, wall_origin_ns, lanes.plans.len(), true)?;
+        let latency = latency.clone();
+        let end = prepared.replay(lanes, recorder.clone(), given.is_some()).simulate(wall_origin_ns, move |clock| {
+            LatencyTransport::new(clock, move |meta| Answer { latency: latency.of(meta), kind: OutcomeKind::Ok })
+        });
+        prepared.export(loaded, run, &recorder, end.map_err(|error| error.to_string()))
+    })
 }
 
 #[cfg(test)]

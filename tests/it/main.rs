@@ -4,5 +4,6 @@
 mod bad_input;
 mod commands;
 mod golden;
+mod plans;
 mod runs;
 mod support;

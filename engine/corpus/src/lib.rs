@@ -30,7 +30,7 @@ mod topology;
 mod values;
 
 pub use error::{CorpusError, SchemaIssue, SchemaIssues, SchemaProblem, TraceOrigin};
-pub use hub::{CachedCorpus, cached_corpus, hub_cache};
+pub use hub::{Hub, HubError, HubFile, RepoKind};
 pub use load::{Corpus, TraceName, inspect_each, load};
 pub use options::{CorpusOptions, DelayMode, UnknownKeys, WekaKnobs};
 pub use report::LoadReport;

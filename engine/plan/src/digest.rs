@@ -11,7 +11,7 @@ use crate::plan::ResolvedPlan;
 use crate::tree;
 
 /// Format of `plan.lock.json`.
-const LOCK_FORMAT: u32 = 1;
+pub(crate) const LOCK_FORMAT: u32 = 1;
 
 /// The corpus as it was loaded.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

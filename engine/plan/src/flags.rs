@@ -18,6 +18,16 @@ pub struct ProfileArguments {
     pub config: Option<String>,
     /// `--print-plan`.
     pub print_plan: bool,
+    /// `--help`.
+    pub help: bool,
+    /// `--overwrite`, as of `agentx run`.
+    pub overwrite: bool,
+    /// `--events`, as of `agentx run`.
+    pub events: bool,
+    /// `--cancel-exit-zero`, as of `agentx run`.
+    pub cancel_exit_zero: bool,
+    /// `--set KEY=VALUE`, as of `agentx run`.
+    pub sets: Vec<String>,
     /// INFO lines.
     pub notes: Vec<String>,
 }
@@ -168,6 +178,21 @@ const FLAGS: &[(&str, &str, Form)] = &[
     ("--network-latency-mean", "metrics.network_latency", Number),
 ];
 
+/// Every flag, the form of its value, and the key it sets, in the order of the reference's help.
+pub fn profile_flags() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
+    FLAGS.iter().map(|(name, key, form)| {
+        let value = match form {
+            Fixed(_) => "",
+            Text => "VALUE",
+            Number | Numbers => "N",
+            Many => "VALUE…",
+            Pairs => "KEY:VALUE",
+            Names => "NAME[,NAME]",
+        };
+        (*name, value, *key)
+    })
+}
+
 /// Reads the arguments after `agentx profile`. Without `--scenario` and without a config file the preset is `agentx`;
 /// without `--concurrency` one lane replays, as in the reference.
 pub fn profile_arguments(arguments: &[String]) -> Result<ProfileArguments, Vec<Problem>> {
@@ -244,6 +269,14 @@ impl FlagReader {
         let spelled = if flag.starts_with("--") { flag.replace('_', "-") } else { flag.to_owned() };
         match spelled.as_str() {
             "--print-plan" => self.out.print_plan = true,
+            "-h" | "--help" => self.out.help = true,
+            "--overwrite" => self.out.overwrite = true,
+            "--events" => self.out.events = true,
+            "--cancel-exit-zero" => self.out.cancel_exit_zero = true,
+            "--set" => match inline.or_else(|| self.rest.pop_front()) {
+                Some(setting) => self.out.sets.push(setting),
+                None => self.problem(flag, "needs KEY=VALUE"),
+            },
             "-f" | "--config" => match inline.or_else(|| self.rest.pop_front()) {
                 Some(path) => self.out.config = Some(path),
                 None => self.problem(flag, "needs a file"),

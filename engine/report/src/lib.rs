@@ -7,6 +7,9 @@
 //! progress lines as pure functions of a [`Snapshot`].
 
 mod aggregate;
+mod aggregate_text;
+mod collate;
+mod convergence;
 mod dirs;
 mod error;
 mod export;
@@ -29,6 +32,9 @@ mod verdict;
 mod writer;
 
 pub use aggregate::{Aggregate, AggregateFacts, RunOutcome, aggregate};
+pub use aggregate_text::aggregate_lines;
+pub use collate::{RequestValues, collate, request_values};
+pub use convergence::{Convergence, ConvergenceMode, ConvergenceRule, ConvergenceRun};
 pub use dirs::{auto_dir, prepare_dir, repair_torn_tail};
 pub use error::ReportError;
 pub use export::{ExportFacts, ExportLevel, Exported, OslMismatch, Written, export};

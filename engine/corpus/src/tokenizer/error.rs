@@ -3,15 +3,16 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::hub::HubError;
+
 /// A tokenizer that could not be loaded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TokenizerError {
-    /// Neither a path nor a name in the local hub cache.
+    /// Neither a path nor a name of the hub.
     #[error(
-        "tokenizer.source `{wanted}` was not found: looked for {}; give a folder or file that holds a tokenizer.json, \
-         fetch it beforehand with `huggingface-cli download {wanted} tokenizer.json` and set HF_HOME to that cache, \
-         or use `builtin`",
+        "tokenizer.source `{wanted}` was not found: looked for {}; give a folder or file that holds a tokenizer.json, the \
+         name of a model repository, or `builtin`",
         list(.looked_for)
     )]
     NotFound {
@@ -20,6 +21,9 @@ pub enum TokenizerError {
         /// Every place that was tried.
         looked_for: Vec<PathBuf>,
     },
+    /// A name of the hub whose tokenizer.json could not be had.
+    #[error(transparent)]
+    Hub(#[from] HubError),
     /// The file is there and cannot be read.
     #[error("tokenizer file {} cannot be read: {reason}; check its permissions, or set tokenizer.source to another copy", .path.display())]
     Unreadable {

@@ -16,7 +16,8 @@ use sha2::{Digest, Sha256};
 use tokenizers::pipeline::{EncodeOptions, Override, PipelineToken, PipelineTokenizer};
 
 pub use error::TokenizerError;
-pub(crate) use locate::cache_root as hub_cache_root;
+
+use crate::hub::Hub;
 
 /// Our own byte-level BPE of 8,192 entries; `assets/train_builtin.py` made it.
 const BUILTIN: &[u8] = include_bytes!("../../assets/builtin-tokenizer.json.gz");
@@ -38,13 +39,13 @@ struct Inner {
 }
 
 impl Tokenizer {
-    /// Loads `builtin`, a tokenizer.json, a folder that holds one, or a name in the local hub cache (at `revision`,
-    /// default `main`). Nothing is downloaded.
+    /// Loads `builtin`, a tokenizer.json, a folder that holds one, or that of a model repository (at `revision`, default
+    /// `main`), from the local hub cache or downloaded into it.
     pub fn load(source: &str, revision: Option<&str>) -> Result<Self, TokenizerError> {
         if source == "builtin" {
             return Self::builtin();
         }
-        let path = locate::locate(source, revision)?;
+        let path = locate::locate(source, revision, &Hub::from_env())?;
         let data = fs::read(&path).map_err(|reason| TokenizerError::Unreadable { path: path.clone(), reason })?;
         Self::from_json(&data, source, &path)
     }
@@ -162,7 +163,7 @@ impl fmt::Debug for Tokenizer {
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     use fmt::Write as _;
     bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
         // Writing to a string cannot fail.

@@ -30,6 +30,18 @@ pub fn resolve(alias: &str) -> Option<String> {
     }
 }
 
+/// Every alias and its repository, the `_256k` twins included.
+pub fn published() -> Vec<(String, String)> {
+    let mut all = Vec::new();
+    for (alias, repository, twin) in CORPORA {
+        all.push((alias.to_owned(), repository.to_owned()));
+        if twin {
+            all.push((format!("{alias}_256k"), format!("{repository}-256k")));
+        }
+    }
+    all
+}
+
 /// Whether an alias is published at all.
 pub(crate) fn is_known(alias: &str) -> bool {
     resolve(alias).is_some()

@@ -7,8 +7,8 @@ mod rules;
 mod violation;
 
 pub use catalog::{Catalog, Origin};
-pub use corpora::resolve as resolve_alias;
 pub(crate) use corpora::{is_known as is_known_alias, nearest as nearest_alias, rolling};
+pub use corpora::{published as published_corpora, resolve as resolve_alias};
 pub(crate) use preset::hex;
 pub use preset::{Checks, Preset};
 pub(crate) use rules::{User, evaluate, shown};

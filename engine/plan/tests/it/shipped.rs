@@ -36,13 +36,25 @@ fn plans_resolve_as_said() {
         "ablations/think-time.yaml",
         "ablations/burst.yaml",
         "ablations/mid-window.yaml",
+        "ablations/trace-idle-cap.yaml",
+        "ablations/context-cap.yaml",
     ];
     let broken: BTreeMap<&str, usize> = BTreeMap::from([
         ("smoke.yaml", 2),
         ("ablations/cache-bust.yaml", 1),
         ("ablations/no-delays.yaml", 1),
         ("ablations/no-system-idle-cap.yaml", 1),
+        ("ablations/no-subagents.yaml", 1),
+        ("demo.yaml", 3),
     ]);
+    let all: Vec<&str> = valid.into_iter().chain(broken.keys().copied()).collect();
+    for folder in ["", "ablations/"] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plans").join(folder);
+        for entry in std::fs::read_dir(path).unwrap().flatten().filter(|entry| entry.path().is_file()) {
+            let name = format!("{folder}{}", entry.file_name().to_string_lossy());
+            assert!(all.contains(&name.as_str()), "{name} is not checked");
+        }
+    }
     for name in valid {
         let loaded = shipped(name, &[]).unwrap_or_else(|failure| panic!("{name}: {failure}"));
         assert_eq!(loaded.outcome.valid, Some(true), "{name}");
@@ -64,10 +76,23 @@ fn overlays_go_over_the_cluster_plan() {
 }
 
 #[test]
-fn the_demo_plan_if_there_is_one() {
-    let demo = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plans/demo.yaml");
-    if demo.exists() {
-        assert!(shipped("demo.yaml", &[]).is_ok());
+fn an_ablation_differs_from_its_base_in_its_keys_only() {
+    let base = shipped("mvp.yaml", &[]).unwrap().plan;
+    let cases = [
+        ("burst", vec!["load.burst_phase_starts", "output.dir"], false),
+        ("cache-bust", vec!["cache_bust.target", "output.dir", "unsafe_override"], false),
+        ("context-cap", vec!["corpus.max_context_tokens", "output.dir"], false),
+        ("mid-window", vec!["load.start_ratio.max", "load.start_ratio.min", "output.dir"], false),
+        ("no-delays", vec!["timing.delays", "output.dir", "unsafe_override"], false),
+        ("no-subagents", vec!["corpus", "corpus.alias", "output.dir", "unsafe_override"], false),
+        ("no-system-idle-cap", vec!["timing.system_idle_cap", "output.dir", "unsafe_override"], false),
+        ("think-time", vec!["timing.delays", "output.dir"], false),
+        ("trace-idle-cap", vec!["timing.trace_idle_cap", "output.dir"], false),
+    ];
+    for (name, expected, comparable) in cases {
+        let diff = diff_plans(&base, &shipped(&format!("ablations/{name}.yaml"), &[]).unwrap().plan);
+        let keys: Vec<&str> = diff.differences.iter().map(|difference| difference.key.as_str()).collect();
+        assert_eq!((keys, diff.comparable), (expected, comparable), "{name}");
     }
 }
 
