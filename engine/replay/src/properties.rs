@@ -276,8 +276,14 @@ fn hold(scenario: &Scenario) -> Result<(), TestCaseError> {
     Ok(())
 }
 
+/// `usual` cases, or as many as `PROPTEST_CASES` says.
+fn cases(usual: u32) -> ProptestConfig {
+    let default = ProptestConfig { failure_persistence: None, max_shrink_iters: 20_000, ..ProptestConfig::default() };
+    if std::env::var_os("PROPTEST_CASES").is_some() { default } else { ProptestConfig { cases: usual, ..default } }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2_000, max_shrink_iters: 20_000, ..ProptestConfig::default() })]
+    #![proptest_config(cases(2_000))]
 
     #[test]
     fn every_invariant_holds_on_random_runs(scenario in scenario()) {
@@ -286,7 +292,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+    #![proptest_config(cases(60))]
 
     /// The same plan twice, and with one or four dispatchers, gives the same event log.
     #[test]

@@ -336,6 +336,7 @@ impl TreeState {
                 step.stats.children_truncated += 1;
                 self.finish_helper(&mut step, conversation, "truncated");
             } else {
+                self.abandon_branches();
                 self.finish_root(&mut step);
             }
         } else {
@@ -603,6 +604,20 @@ impl TreeState {
         self.release_if_open(step);
     }
 
+    /// The root was stopped: branches that its remaining turns would have spawned never come, so that nothing may wait for
+    /// their streams (§7.7.5).
+    fn abandon_branches(&mut self) {
+        let template = self.template.clone();
+        for (index, branch) in template.branches.iter().enumerate() {
+            if self.spawned[index] {
+                continue;
+            }
+            for child in &branch.children {
+                self.complete(child.conversation, u32::MAX);
+            }
+        }
+    }
+
     fn finish_root(&mut self, step: &mut TreeStep) {
         self.streams[0] = StreamState::Finished;
         self.root_done = true;
@@ -665,6 +680,7 @@ impl TreeState {
         if !matches!(self.streams[0], StreamState::InFlight(_) | StreamState::Finished) {
             self.complete(ROOT, u32::MAX);
             step.note(ROOT, None, EventKind::Stopped { why: "fail_fast".into() });
+            self.abandon_branches();
             self.finish_root(step);
         }
     }

@@ -43,6 +43,8 @@ struct Checker<'a> {
     primers_over: bool,
     /// A lane whose play has just drained must be given the next one.
     emptied: Option<LaneIndex>,
+    /// Plays that look stuck at the stop, unless a refused turn shows that they were about to send.
+    suspects: BTreeMap<PlayNumber, Vec<Violation>>,
     last: (i64, i64),
     line: usize,
     violations: Vec<Violation>,
@@ -83,6 +85,7 @@ impl<'a> Checker<'a> {
             primers: None,
             primers_over: false,
             emptied: None,
+            suspects: BTreeMap::new(),
             last: (0, 0),
             line: 0,
             violations: Vec::new(),
@@ -190,28 +193,29 @@ impl<'a> Checker<'a> {
     /// INV-17 and 18, at the instant the phase stops sending or the log ends.
     fn check_liveness(&mut self, rt: i64) {
         let late = rt - self.facts.tolerance.0;
-        let mut problems = Vec::new();
+        let line = self.line;
         for (number, play) in &self.plays {
+            let mut suspect = |id: u8, what: String| {
+                let violation = Violation { id: InvariantId(id), line, what };
+                self.suspects.entry(*number).or_default().push(violation);
+            };
             let is_timed = self.timers.iter().any(|((n, _), (due, deadline))| n == number && (!deadline || *due > late));
             let unfinished = (0..play.next.len()).any(|c| play.is_live(c));
             if !play.drained && unfinished && play.open.is_empty() && !is_timed && !self.facts.limits_prefill {
-                problems.push((17, format!("play {number} of {} is stuck", play.template.id)));
+                suspect(17, format!("play {number} of {} is stuck", play.template.id));
             }
             for (&conversation, &turn) in &play.retained {
                 if play.waits_for(conversation, turn).is_empty() {
                     let id = &play.template.conversations[conversation].id;
-                    problems.push((18, format!("{id} turn {turn} is held though nothing precedes it")));
+                    suspect(18, format!("{id} turn {turn} is held though nothing precedes it"));
                 }
             }
             if let Some((turn, deadline)) = play.suspended
                 && deadline.due_rt - (play.shift - deadline.shift) < late
                 && play.shut(turn).is_empty()
             {
-                problems.push((18, format!("{} turn {turn} was not released by its join", play.template.id)));
+                suspect(18, format!("{} turn {turn} was not released by its join", play.template.id));
             }
-        }
-        for (id, what) in problems {
-            self.ensure(false, id, || what);
         }
     }
 
@@ -297,7 +301,7 @@ impl<'a> Checker<'a> {
                 self.on_return(play, conversation, event.turn.unwrap_or_default().0, outcome, (t, rt));
             }
             EventKind::Spawn { branch, overlap, offset } => {
-                self.on_spawn(play, conversation, branch, *overlap, *offset, rt);
+                self.on_spawn(play, conversation, branch, (*overlap, *offset), (t, rt));
             }
             EventKind::Retained { .. } => {
                 self.timers.remove(&key);
@@ -325,6 +329,9 @@ impl<'a> Checker<'a> {
                 if !play.open.contains_key(&conversation) {
                     play.finish(conversation);
                 }
+                if conversation == 0 {
+                    play.abandon_branches();
+                }
             }
             EventKind::RootDone => {
                 self.timers.remove(&key);
@@ -332,6 +339,7 @@ impl<'a> Checker<'a> {
                 play.root_done = true;
             }
             EventKind::Refused { .. } => {
+                self.suspects.remove(&number);
                 self.timers.remove(&key);
                 play.retained.remove(&conversation);
                 if conversation == 0 {
@@ -542,9 +550,8 @@ impl<'a> Checker<'a> {
         play: &mut Play<'a>,
         conversation: usize,
         branch: &str,
-        overlap: bool,
-        offset: f64,
-        rt: i64,
+        (overlap, offset): (bool, f64),
+        (t, rt): (i64, i64),
     ) {
         let name = play.template.conversations[conversation].id.clone();
         let Some(index) = play.template.branches.iter().position(|declared| &*declared.id == branch) else {
@@ -560,7 +567,7 @@ impl<'a> Checker<'a> {
         let in_time = returned || (declared.overlap && (sent || play.next[0] == Some(spawning)));
         self.ensure(in_time && overlap == declared.overlap, 6, || format!("{name} spawns before turn {spawning}"));
         if !returned && !sent {
-            play.overlap = Some((spawning, self.last.0));
+            play.overlap = Some((spawning, t));
         }
         let recorded = child.map_or(0.0, |child| child.offset_ms.max(0.0));
         let expected = if self.phase == Some(Phase::Profiling) { recorded } else { 0.0 };
@@ -617,6 +624,7 @@ impl<'a> Checker<'a> {
         if self.guarded() {
             self.check_liveness(rt);
         }
+        self.violations.extend(std::mem::take(&mut self.suspects).into_values().flatten());
         let (in_flight, cancelled) = (self.in_flight, self.cancelled);
         self.ensure(in_flight == 0 || cancelled, 9, || format!("{in_flight} requests never returned"));
         if let (Some(stop), Some(grace)) = (self.stopped_at, self.facts.grace) {

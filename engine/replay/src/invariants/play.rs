@@ -120,6 +120,18 @@ impl<'a> Play<'a> {
         }
     }
 
+    /// The root was stopped: streams of branches that it did not spawn never come, and hold nobody up.
+    pub(super) fn abandon_branches(&mut self) {
+        let template = self.template;
+        for (index, branch) in template.branches.iter().enumerate() {
+            if !self.spawned[index] {
+                for child in &branch.children {
+                    self.completed[child.conversation.index()] = self.turns(child.conversation.index());
+                }
+            }
+        }
+    }
+
     /// Branches that keep the gate of a root turn shut.
     pub(super) fn shut(&self, turn: u32) -> Vec<&'a str> {
         let Some(turn) = self.template.root().turns.get(turn as usize) else { return Vec::new() };
