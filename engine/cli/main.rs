@@ -14,6 +14,8 @@ mod progress;
 mod run;
 mod settings;
 mod simulate;
+mod verify;
+mod witness;
 
 use std::process::ExitCode;
 
@@ -35,6 +37,7 @@ fn main() -> ExitCode {
         Command::Snapshot(args) => lanes::snapshot(&args),
         Command::Lanes(args) => lanes::lanes(&args),
         Command::Simulate(args) => simulate::simulate(&args),
+        Command::Verify(args) => verify::verify(&args),
         Command::MockServer(args) => mock::serve(&args),
     };
     match result {

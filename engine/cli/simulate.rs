@@ -9,6 +9,7 @@ use crate::failure::Failure;
 use crate::lanes::read_lanes;
 use crate::plan_request::load_run;
 use crate::run::{Prepared, prepare};
+use crate::witness::Witness;
 use crate::{logging, settings};
 
 /// How long the simulated server takes.
@@ -60,10 +61,13 @@ pub(crate) fn simulate(args: &SimulateArgs) -> CommandResult {
     let lanes = prepared.lanes(given.as_deref())?;
     let wall_origin_ns = RunClock::start().wall_origin_ns();
     let recorder = prepared.record(&loaded, wall_origin_ns, lanes.plans.len(), true)?;
-    let end = prepared.replay(lanes, recorder.clone(), given.is_some()).simulate(wall_origin_ns, move |clock| {
+    let witness = Witness::new(recorder.clone());
+    let end = prepared.replay(lanes, witness.clone(), given.is_some()).simulate(wall_origin_ns, move |clock| {
         LatencyTransport::new(clock, move |meta| Answer { latency: latency.of(meta), kind: OutcomeKind::Ok })
     });
-    prepared.export(&loaded, &recorder, end.map_err(|error| error.to_string()), args.run.cancel_exit_zero)
+    let code =
+        prepared.export(&loaded, &recorder, end.map_err(|error| error.to_string()), args.run.cancel_exit_zero)?;
+    Ok(witness.judge(&prepared, given.is_some(), code)?)
 }
 
 #[cfg(test)]
