@@ -73,6 +73,9 @@ pub(crate) enum Command {
         after_help = "Example:\n  agentx simulate plans/demo.yaml --latency fixed:800 --out ./artifacts/forecast"
     )]
     Simulate(SimulateArgs),
+    /// Recheck a result from its records and event log
+    #[command(after_help = "Example:\n  agentx verify ./artifacts/try")]
+    Verify(VerifyArgs),
     /// Run the simulated inference server
     #[command(after_help = "Example:\n  agentx mock-server --port 8000 --ttft-ms 200 --itl-ms 15")]
     MockServer(MockArgs),
@@ -266,6 +269,12 @@ pub(crate) struct TracesArgs {
     /// Leave out traces with a longer input, tokens
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) synthesis_max_isl: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct VerifyArgs {
+    /// The folder of a run
+    pub(crate) dir: PathBuf,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -18,6 +18,8 @@ mod run;
 mod runs;
 mod settings;
 mod simulate;
+mod verify;
+mod witness;
 
 use std::process::ExitCode;
 
@@ -46,6 +48,7 @@ fn main() -> ExitCode {
         Command::Snapshot(args) => lanes::snapshot(&args),
         Command::Lanes(args) => lanes::lanes(&args),
         Command::Simulate(args) => simulate::simulate(&args),
+        Command::Verify(args) => verify::verify(&args),
         Command::MockServer(args) => mock::serve(&args),
     };
     match result {

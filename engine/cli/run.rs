@@ -213,13 +213,13 @@ impl Prepared {
     }
 
     /// The engine, ready to run.
-    pub(crate) fn replay(&self, lanes: Lanes, recorder: Arc<Recorder>, skip_primers: bool) -> Replay {
+    pub(crate) fn replay(&self, lanes: Lanes, sink: Arc<dyn RecordSink>, skip_primers: bool) -> Replay {
         Replay {
             options: self.options.clone(),
             templates: self.templates.clone(),
             lanes,
             prompts: self.text.clone(),
-            sink: recorder,
+            sink,
             count_prompts: self.counts_on_our_side,
             skip_primers,
         }

@@ -240,16 +240,6 @@ pub(crate) fn export_facts(
     let plan = &loaded.plan;
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_string);
     ExportFacts {
-        prefix: plan.output.prefix.clone(),
-        level: if plan.output.level == "summary" { ExportLevel::Summary } else { ExportLevel::Records },
-        slice_duration: plan.output.slice_duration.map(|seconds| seconds.0),
-        token_counts: if counts_on_our_side(plan) { TokenCounts::Client } else { TokenCounts::Server },
-        goodput: plan.metrics.goodput.clone().unwrap_or_default().into_iter().collect(),
-        osl_mismatch: OslMismatch {
-            percent: plan.metrics.osl_mismatch.percent,
-            tokens: plan.metrics.osl_mismatch.max_tokens as f64,
-        },
-        usage_discrepancy_percent: plan.metrics.usage_diff_percent,
         scenario: scenario_facts(loaded),
         input_config: input_config(plan),
         plan: plan.to_json(),
@@ -262,6 +252,23 @@ pub(crate) fn export_facts(
         models: plan.model.names.clone(),
         cancel_exit_zero,
         log_file: Some(dir.join("logs/agentx.log")),
+        ..metric_facts(plan, dir)
+    }
+}
+
+/// What the metrics depend on.
+pub(crate) fn metric_facts(plan: &ResolvedPlan, dir: PathBuf) -> ExportFacts {
+    ExportFacts {
+        prefix: plan.output.prefix.clone(),
+        level: if plan.output.level == "summary" { ExportLevel::Summary } else { ExportLevel::Records },
+        slice_duration: plan.output.slice_duration.map(|seconds| seconds.0),
+        token_counts: if counts_on_our_side(plan) { TokenCounts::Client } else { TokenCounts::Server },
+        goodput: plan.metrics.goodput.clone().unwrap_or_default().into_iter().collect(),
+        osl_mismatch: OslMismatch {
+            percent: plan.metrics.osl_mismatch.percent,
+            tokens: plan.metrics.osl_mismatch.max_tokens as f64,
+        },
+        usage_discrepancy_percent: plan.metrics.usage_diff_percent,
         ..ExportFacts::new(dir)
     }
 }

@@ -10,6 +10,7 @@ use crate::lanes::read_lanes;
 use crate::plan_request::load_run;
 use crate::run::Prepared;
 use crate::runs::start;
+use crate::witness::Witness;
 
 /// How long the simulated server takes.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,10 +59,12 @@ pub(crate) fn simulate(args: &SimulateArgs) -> CommandResult {
         let wall_origin_ns = RunClock::start().wall_origin_ns();
         let recorder = prepared.record(loaded, wall_origin_ns, lanes.plans.len(), true)?;
         let latency = latency.clone();
-        let end = prepared.replay(lanes, recorder.clone(), given.is_some()).simulate(wall_origin_ns, move |clock| {
+        let witness = Witness::new(recorder.clone());
+        let end = prepared.replay(lanes, witness.clone(), given.is_some()).simulate(wall_origin_ns, move |clock| {
             LatencyTransport::new(clock, move |meta| Answer { latency: latency.of(meta), kind: OutcomeKind::Ok })
         });
-        prepared.export(loaded, run, &recorder, end.map_err(|error| error.to_string()))
+        let code = prepared.export(loaded, run, &recorder, end.map_err(|error| error.to_string()))?;
+        Ok(witness.judge(&prepared, given.is_some(), code)?)
     })
 }
 

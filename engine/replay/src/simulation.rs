@@ -44,14 +44,17 @@ impl Transport for LatencyTransport {
         let (clock, open) = (self.clock.clone(), self.open.clone());
         let start = clock.now();
         let answer = (self.answer)(&meta);
-        let end = clock.at(start.saturating_add(answer.latency));
+        let end = clock.at_of(start.saturating_add(answer.latency), meta.key);
         let (cancel, cancelled) = oneshot::channel();
         open.borrow_mut().insert(meta.key, cancel);
         let input_tokens = request.prompt.input_tokens();
         Box::pin(async move {
             let outcome = tokio::select! {
                 biased;
-                Ok(()) = cancelled => Outcome::without_response(meta.key, OutcomeKind::Cancelled, start, clock.now()),
+                Ok(()) = cancelled => {
+                    let now = clock.at_of(clock.now(), meta.key).await;
+                    Outcome::without_response(meta.key, OutcomeKind::Cancelled, start, now)
+                }
                 end = end => {
                     let mut outcome = Outcome::without_response(meta.key, answer.kind, start, end);
                     if outcome.is_ok() {

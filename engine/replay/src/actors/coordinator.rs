@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use actix::{Actor, Addr, AsyncContext, Context, Handler, Message};
 use agentx_corpus::SessionTemplate;
-use agentx_types::{IdleStats, LaneIndex, RecordSink, StopReason, TemplateIndex};
+use agentx_types::{Event, EventKind, IdleStats, LaneIndex, RecordSink, ReplayTime, StopReason};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::dispatcher::{CancelAll, Dispatcher};
@@ -14,10 +14,9 @@ use super::session_tree::Refused;
 use super::stream::SendTurn;
 use super::time_source::TimeSource;
 use crate::core::clock::Deadline;
-use crate::core::coordinator::{CoordinatorState, Effect, LaneCommand, Loudness, PlayGrant};
-use crate::core::step::Moment;
+use crate::core::coordinator::{CoordinatorState, Effect, LaneCommand, LiveReport, Loudness, PlayGrant};
+use crate::core::step::{Dispatch, Moment};
 use crate::core::stream::{Go, RequestShop};
-use crate::snapshot::Snapshot;
 
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,7 +80,7 @@ impl Coordinator {
                 Effect::Log(Loudness::Error, text) => tracing::error!("{text}"),
                 Effect::Journal(line) => self.setup.sink.journal(line),
                 // Through the clock, so that the log has one order.
-                Effect::Event(lane, kind) => self.setup.clock.do_send(ClockCommand::Log(kind, lane)),
+                Effect::Event(of, kind) => self.setup.clock.do_send(ClockCommand::Log(kind, of)),
                 Effect::Finish { stop, was_cancelled, errors } => {
                     drop(self.setup.finished.send(Finished { stop, was_cancelled, errors }));
                 }
@@ -110,6 +109,31 @@ impl Coordinator {
             LaneCommand::Stop(at) => self.all_lanes(|| LaneOrder::Stop(at)),
             LaneCommand::Explain => self.all_lanes(|| LaneOrder::Explain),
         }
+    }
+
+    /// The event of a dispatch is written here, where it is decided whether it goes.
+    fn log_dispatch(&self, placed: &PlacedStep, dispatch: &Dispatch, issued: Moment) {
+        if !self.setup.sink.wants_events() {
+            return;
+        }
+        let (_, _, start) = self.setup.state.counters();
+        let conversation = placed.template.conversation(dispatch.conversation);
+        let recorded = conversation.turns.get(dispatch.turn.index()).map_or(0, |turn| turn.max_tokens);
+        let kind = EventKind::Dispatch {
+            why: dispatch.why,
+            due_rt: dispatch.due.since(start.replay).0,
+            marker: placed.marker.clone(),
+            max_tokens: if dispatch.one_token { 1 } else { recorded },
+        };
+        self.setup.sink.event(Event {
+            t: issued.real - start.real,
+            rt: ReplayTime(issued.replay.since(start.replay).0),
+            kind,
+            lane: Some(placed.step.lane),
+            play: Some(placed.step.play),
+            conversation: Some(conversation.id.clone()),
+            turn: Some(dispatch.turn),
+        });
     }
 
     fn all_lanes(&self, order: impl Fn() -> LaneOrder) {
@@ -155,7 +179,7 @@ pub(crate) struct NextPlay {
 #[rtype(result = "()")]
 pub(crate) struct HandoffReport {
     pub(crate) lane: LaneIndex,
-    pub(crate) live: Option<(TemplateIndex, Snapshot)>,
+    pub(crate) live: Option<LiveReport>,
 }
 
 /// Ctrl+C or SIGTERM.
@@ -212,6 +236,7 @@ impl Handler<Applied> for Coordinator {
                         tree.do_send(Refused { conversation, turn, now: issued });
                     }
                 } else {
+                    self.log_dispatch(&placed, dispatch, issued);
                     stream.do_send(SendTurn(Go {
                         key: numbered.key,
                         session_num: numbered.session_num,

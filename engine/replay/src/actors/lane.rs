@@ -135,7 +135,10 @@ impl Handler<LaneOrder> for Lane {
 
     fn handle(&mut self, order: LaneOrder, ctx: &mut Self::Context) {
         match order {
-            LaneOrder::Primers(openings, at) => self.command(TreeCommand::Primers(openings, at), at),
+            LaneOrder::Primers(openings, at) => {
+                let snapshot = self.snapshot.clone();
+                self.command(TreeCommand::Primers(snapshot, openings, at), at);
+            }
             LaneOrder::Pressure(quota, at) => {
                 let snapshot = self.snapshot.clone();
                 self.command(TreeCommand::Pressure(quota, snapshot, at), at);

@@ -9,6 +9,7 @@ use agentx_types::{ConversationIndex, ReplayTime, TurnIndex};
 use super::idle_clock::{ApplySteps, PlacedStep};
 use super::lane::{Lane, Run, TreeDrained};
 use super::stream::Stream;
+use crate::core::coordinator::LiveReport;
 use crate::core::step::{Moment, TimerKind, TreeStep, TurnResult};
 use crate::core::stream::{PlayIdentity, StreamState, TurnEnded};
 use crate::core::tree::{Stage, TreeState};
@@ -61,7 +62,7 @@ pub(crate) struct Refused {
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) enum TreeCommand {
-    Primers(Vec<Opening>, Moment),
+    Primers(Snapshot, Vec<Opening>, Moment),
     Pressure(Option<u32>, Snapshot, Moment),
     Cut(Moment),
     Profiling(Snapshot, f64, Moment),
@@ -150,7 +151,9 @@ impl Handler<TreeCommand> for SessionTree {
 
     fn handle(&mut self, command: TreeCommand, ctx: &mut Self::Context) {
         let step = match command {
-            TreeCommand::Primers(openings, start) => self.state.start_primers(&openings, start),
+            TreeCommand::Primers(snapshot, openings, start) => {
+                self.state.start_primers(&snapshot.live, &openings, start)
+            }
             TreeCommand::Pressure(quota, snapshot, now) => self.state.start_pressure(&snapshot.live, quota, now),
             TreeCommand::Cut(now) => self.state.on_cut(now),
             TreeCommand::Stop(now) => self.state.on_stop(now),
@@ -166,7 +169,8 @@ impl Handler<TreeCommand> for SessionTree {
                 self.state.start_profiling(&snapshot, origin_ms, start)
             }
             TreeCommand::Handoff => {
-                let live = self.state.handoff().map(|snapshot| (self.identity.template, snapshot));
+                let PlayIdentity { template, play, .. } = self.identity;
+                let live = self.state.handoff().map(|snapshot| LiveReport { template, play, snapshot });
                 self.run.coordinator.do_send(super::coordinator::HandoffReport { lane: self.identity.lane, live });
                 return;
             }
