@@ -40,6 +40,9 @@ pub(crate) enum Command {
     /// Show the lanes of a run: trace, starting instant, primers, first requests
     #[command(after_help = "Example:\n  agentx lanes ./traces --concurrency 8 --seed 42")]
     Lanes(LanesArgs),
+    /// Rebuild every export of a finished, interrupted or killed run from its records
+    #[command(after_help = "Example:\n  agentx report ./artifacts/run1 --html")]
+    Report(ReportArgs),
     /// Run a plan in virtual time against a simulated server
     #[command(
         after_help = "Example:\n  agentx simulate plans/demo.yaml --latency fixed:800 --out ./artifacts/forecast"
@@ -294,6 +297,18 @@ pub(crate) struct SimulateArgs {
     /// Lanes given as a JSON array of `[trace, t_star_ms]`; their primers are taken as just returned
     #[arg(long, value_name = "FILE")]
     pub(crate) lanes: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReportArgs {
+    /// Folder of the run
+    pub(crate) dir: PathBuf,
+    /// Write report.html too
+    #[arg(long)]
+    pub(crate) html: bool,
+    /// Log more: -v explains decisions, -vv everything
+    #[arg(short, long, action = clap::ArgAction::Count)]
+    pub(crate) verbose: u8,
 }
 
 #[derive(Debug, Args)]

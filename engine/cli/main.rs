@@ -11,7 +11,9 @@ mod mock;
 mod out;
 mod plan_request;
 mod progress;
+mod report;
 mod run;
+mod scraping;
 mod settings;
 mod simulate;
 
@@ -34,6 +36,7 @@ fn main() -> ExitCode {
         Command::Inspect(args) => inspect::inspect(&args),
         Command::Snapshot(args) => lanes::snapshot(&args),
         Command::Lanes(args) => lanes::lanes(&args),
+        Command::Report(args) => report::report(&args),
         Command::Simulate(args) => simulate::simulate(&args),
         Command::MockServer(args) => mock::serve(&args),
     };

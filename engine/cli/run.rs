@@ -10,7 +10,7 @@ use agentx_mock::{MockHandle, MockServer};
 use agentx_plan::{CorpusIdentity, Loaded, TokenizerIdentity, artifact_dir, filled_block, lock_json, workload_digest};
 use agentx_replay::lanes::{Lanes, build, build_given};
 use agentx_replay::{Replay, ReplayEnd, ReplayOptions, TransportFactory, report};
-use agentx_report::{ExportFacts, FileNames, Recorder, RecorderOptions, export, prepare_dir};
+use agentx_report::{ExportFacts, FileNames, Recorder, RecorderOptions, ServerMetrics, export, prepare_dir};
 use agentx_types::{
     ClientStats, CorpusFacts, ErrorClass, JournalLine, Outcome, OutcomeKind, RecordSink, RequestError, RunClock,
     RunEnd, RunHeader, StopReason, TokenCounter, Transport, TransportStats,
@@ -24,6 +24,7 @@ use crate::corpus_source::CorpusSource;
 use crate::failure::Failure;
 use crate::plan_request::{draw_benchmark_id, load_run};
 use crate::progress::{Progress, ProgressOptions};
+use crate::scraping::Scraping;
 use crate::{logging, out, settings};
 
 /// Lanes that are told one by one at the normal log level.
@@ -55,7 +56,10 @@ pub(crate) fn run(args: &RunArgs) -> CommandResult {
     }
 
     let clock = RunClock::start();
-    let recorder = prepared.record(&loaded, clock.wall_origin_ns(), lanes.plans.len(), false)?;
+    let scraping = Scraping::start(&loaded.plan, &wire, &prepared.dir, clock)?;
+    let poke = scraping.as_ref().map(Scraping::poke);
+    let hook = poke.map(|poke| Box::new(move || poke.now()) as Box<dyn Fn() + Send + Sync>);
+    let recorder = prepared.record(&loaded, clock.wall_origin_ns(), lanes.plans.len(), false, hook)?;
     let progress = (loaded.plan.ui.kind != "none").then(|| {
         let interval = loaded.plan.ui.stats_interval.map_or(30.0, |seconds| seconds.0);
         let options = ProgressOptions {
@@ -73,8 +77,9 @@ pub(crate) fn run(args: &RunArgs) -> CommandResult {
         interrupts()?,
     );
     drop(progress);
+    let scraped = scraping.map(|scraping| Arc::new(scraping.finish()));
     drop(server);
-    prepared.export(&loaded, &recorder, end.map_err(|error| error.to_string()), args.cancel_exit_zero)
+    prepared.export(&loaded, &recorder, end.map_err(|error| error.to_string()), args.cancel_exit_zero, scraped)
 }
 
 /// The output folder, made ready.
@@ -143,7 +148,10 @@ impl Prepared {
         };
         let tokenizer_identity =
             TokenizerIdentity { source: tokenizer.source().to_string(), sha256: tokenizer.digest().to_string() };
-        let lock = lock_json(loaded, &corpus_identity, &tokenizer_identity);
+        let mut lock = lock_json(loaded, &corpus_identity, &tokenizer_identity);
+        if let Some(dataset) = &source.dataset {
+            lock["dataset"] = dataset.clone();
+        }
         let path = dir.join("plan.lock.json");
         std::fs::write(&path, format!("{lock:#}\n"))
             .map_err(|error| Failure::Failed(format!("cannot write {}: {error}", path.display())))?;
@@ -189,6 +197,7 @@ impl Prepared {
         wall_origin_ns: i64,
         lanes: usize,
         simulated: bool,
+        at_phase_bounds: Option<Box<dyn Fn() + Send + Sync>>,
     ) -> Result<Arc<Recorder>, Failure> {
         let recorder = Recorder::create(
             &self.dir,
@@ -198,6 +207,7 @@ impl Prepared {
                 records: loaded.plan.output.level != "summary",
                 events: loaded.plan.output.events,
                 counter: self.counts_on_our_side.then(|| Arc::new(self.tokenizer.clone()) as Arc<dyn TokenCounter>),
+                at_phase_bounds,
             },
         )
         .map_err(Failure::of)?;
@@ -234,6 +244,7 @@ impl Prepared {
         recorder: &Recorder,
         end: Result<ReplayEnd, String>,
         cancel_exit_zero: bool,
+        scraped: Option<Arc<ServerMetrics>>,
     ) -> CommandResult {
         if let Err(what) = end {
             tracing::error!("{what}");
@@ -246,8 +257,10 @@ impl Prepared {
             recorder.journal(JournalLine::RunEnded(end));
         }
         let data = recorder.finish().map_err(Failure::of)?;
-        let facts: ExportFacts =
-            settings::export_facts(loaded, self.dir.clone(), self.dataset.clone(), cancel_exit_zero);
+        let facts = ExportFacts {
+            server_metrics: scraped,
+            ..settings::export_facts(loaded, self.dir.clone(), self.dataset.clone(), cancel_exit_zero)
+        };
         let exported = export(&data, &facts).map_err(Failure::of)?;
         for note in &data.notes {
             tracing::warn!("{note}");

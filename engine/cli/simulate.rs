@@ -59,11 +59,11 @@ pub(crate) fn simulate(args: &SimulateArgs) -> CommandResult {
     let prepared = Prepared::new(&loaded, dir)?;
     let lanes = prepared.lanes(given.as_deref())?;
     let wall_origin_ns = RunClock::start().wall_origin_ns();
-    let recorder = prepared.record(&loaded, wall_origin_ns, lanes.plans.len(), true)?;
+    let recorder = prepared.record(&loaded, wall_origin_ns, lanes.plans.len(), true, None)?;
     let end = prepared.replay(lanes, recorder.clone(), given.is_some()).simulate(wall_origin_ns, move |clock| {
         LatencyTransport::new(clock, move |meta| Answer { latency: latency.of(meta), kind: OutcomeKind::Ok })
     });
-    prepared.export(&loaded, &recorder, end.map_err(|error| error.to_string()), args.run.cancel_exit_zero)
+    prepared.export(&loaded, &recorder, end.map_err(|error| error.to_string()), args.run.cancel_exit_zero, None)
 }
 
 #[cfg(test)]

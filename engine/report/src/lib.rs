@@ -37,7 +37,7 @@ pub use live::{Quantiles, Snapshot};
 pub use names::FileNames;
 pub use row::{ErrorDetails, Gaps, HttpRow, Row, RowResult, Timings, TokensRow};
 pub use rundata::{RunData, read_dir};
-pub use server::ServerMetrics;
+pub use server::{ScrapeLog, ServerGlance, ServerMetrics, read_scrapes};
 pub use stamp::{Coverage, CoverageCheck, Evidence, OverflowCheck, OverflowCounts, ScenarioFacts, Stamp, judge};
 pub use tokens::TokenCounts;
 pub use verdict::{ExitError, ExitVerdict};

@@ -64,8 +64,8 @@ pub(super) fn block(summary: &Summary<'_>) -> Value {
     if let Some(CoverageCheck::Measured(coverage)) = stamp.map(|stamp| &stamp.coverage) {
         block.insert("coverage_margin".into(), json!(coverage.best() - coverage.required_ratio));
     }
-    if !run.notes.is_empty() {
-        block.insert("notes".into(), json!(run.notes));
+    if !summary.notes.is_empty() {
+        block.insert("notes".into(), json!(summary.notes));
     }
     block.insert("exit".into(), json!(verdict));
     Value::Object(block)
