@@ -2,6 +2,7 @@
 
 mod args;
 mod check;
+mod compare;
 mod corpus_source;
 mod failure;
 mod inspect;
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
         Command::Snapshot(args) => lanes::snapshot(&args),
         Command::Lanes(args) => lanes::lanes(&args),
         Command::Report(args) => report::report(&args),
+        Command::Compare(args) => compare::compare(&args),
         Command::Simulate(args) => simulate::simulate(&args),
         Command::MockServer(args) => mock::serve(&args),
     };

@@ -7,6 +7,7 @@
 //! progress lines as pure functions of a [`Snapshot`].
 
 mod aggregate;
+mod compare;
 mod dirs;
 mod error;
 mod export;
@@ -29,6 +30,7 @@ mod verdict;
 mod writer;
 
 pub use aggregate::{Aggregate, AggregateFacts, RunOutcome, aggregate};
+pub use compare::{Better, Change, Comparison, Figure, Side, compare};
 pub use dirs::{auto_dir, prepare_dir, repair_torn_tail};
 pub use error::ReportError;
 pub use export::{ExportFacts, ExportLevel, Exported, OslMismatch, Written, export};

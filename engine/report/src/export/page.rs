@@ -114,7 +114,8 @@ fn tiles(summary: &Summary<'_>) -> String {
     out += &tile(false, stat("request_latency", "p90"), "ms", "Request latency, P90", pair("request_latency"));
     let errors = count("error_request_count");
     let failed = if errors > 0.0 { format!("<span class=\"no\">{} failed</span>", brief(errors)) } else { "none failed".into() };
-    out += &tile(false, Some(rows.len() as f64), "", "Requests", failed);
+    let completed = rows.len().to_string();
+    out += &tile(false, None, "", "Requests", failed).replacen('–', &completed, 1);
     let hit = measured.map_or_else(|| "server: not reported".to_owned(), |pct| format!("server: {}%", brief(pct)));
     out += &tile(false, set.avg("theoretical_prefix_cache_hit"), "%", "Theoretical cache hit", hit);
     out
