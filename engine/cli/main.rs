@@ -1,6 +1,7 @@
 //! The `agentx` binary: reads the command line, wires the crates together, and ends with the right exit status.
 
 mod args;
+mod bars;
 mod check;
 mod compare;
 mod corpus_source;

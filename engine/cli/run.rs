@@ -23,7 +23,7 @@ use crate::args::RunArgs;
 use crate::corpus_source::CorpusSource;
 use crate::failure::Failure;
 use crate::plan_request::{draw_benchmark_id, load_run};
-use crate::progress::{Progress, ProgressOptions};
+use crate::progress::{Glance, Progress, ProgressOptions};
 use crate::scraping::Scraping;
 use crate::{logging, out, settings};
 
@@ -49,6 +49,8 @@ pub(crate) fn run(args: &RunArgs) -> CommandResult {
         tracing::info!("simulated server of `target.mock` listens on port {}", server.port());
     }
     let lanes = prepared.lanes(None)?;
+    let live = lanes.plans.iter().flat_map(|lane| &lane.snapshot.live);
+    let primers = live.filter(|stream| stream.primer().is_some()).count() as u64;
     let widest = widest_fan_out(&prepared.templates);
     ensure_open_files(u64::from(prepared.options.concurrency) * widest * 2).map_err(Failure::of)?;
     if loaded.plan.target.preflight {
@@ -63,9 +65,12 @@ pub(crate) fn run(args: &RunArgs) -> CommandResult {
     let progress = (loaded.plan.ui.kind != "none").then(|| {
         let interval = loaded.plan.ui.stats_interval.map_or(30.0, |seconds| seconds.0);
         let options = ProgressOptions {
-            interval: if interval > 0.0 { interval } else { 30.0 },
+            interval,
             duration: prepared.options.duration,
+            warmup_target: prepared.options.pressure.is_none().then_some(primers),
             realtime: loaded.plan.ui.realtime && interval > 0.0,
+            bars: loaded.plan.ui.kind == "simple",
+            glance: scraping.as_ref().map(|scraping| Box::new(scraping.glance()) as Glance),
         };
         Progress::start(recorder.clone(), clock, options)
     });

@@ -54,8 +54,8 @@ pub fn prepare_dir(dir: &Path, names: &FileNames, explicit: bool, overwrite: boo
 pub fn repair_torn_tail(dir: &Path, names: &FileNames) -> Result<Vec<String>, ReportError> {
     refuse_if_in_use(dir)?;
     let mut repaired = Vec::new();
-    let files = [FileNames::JOURNAL, FileNames::EVENTS, FileNames::SCRAPES].map(str::to_owned);
-    for name in files.into_iter().chain([names.records(), names.raw(), names.server_metrics_jsonl()]) {
+    let fixed = [FileNames::JOURNAL, FileNames::EVENTS, FileNames::SCRAPES].map(str::to_owned);
+    for name in [names.records(), names.raw(), names.server_metrics_jsonl()].into_iter().chain(fixed) {
         let path = dir.join(&name);
         let bytes = match fs::read(&path) {
             Ok(bytes) => bytes,
