@@ -68,6 +68,12 @@ pub(crate) enum Command {
     /// Show the lanes of a run: trace, starting instant, primers, first requests
     #[command(after_help = "Example:\n  agentx lanes ./traces --concurrency 8 --seed 42")]
     Lanes(LanesArgs),
+    /// Rebuild every export of a finished, interrupted or killed run from its records
+    #[command(after_help = "Example:\n  agentx report ./artifacts/run1 --html")]
+    Report(ReportArgs),
+    /// Set results of the same workload side by side
+    #[command(after_help = "Example:\n  agentx compare ./artifacts/before ./artifacts/after --format markdown")]
+    Compare(CompareArgs),
     /// Run a plan in virtual time against a simulated server
     #[command(
         after_help = "Example:\n  agentx simulate plans/demo.yaml --latency fixed:800 --out ./artifacts/forecast"
@@ -374,6 +380,38 @@ pub(crate) struct SimulateArgs {
     /// Lanes given as a JSON array of `[trace, t_star_ms]`; their primers are taken as just returned
     #[arg(long, value_name = "FILE")]
     pub(crate) lanes: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReportArgs {
+    /// Folder of the run
+    pub(crate) dir: PathBuf,
+    /// Write report.html too
+    #[arg(long)]
+    pub(crate) html: bool,
+    /// Log more: -v explains decisions, -vv everything
+    #[arg(short, long, action = clap::ArgAction::Count)]
+    pub(crate) verbose: u8,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CompareFormat {
+    Table,
+    Json,
+    Markdown,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompareArgs {
+    /// Folders of runs, or of several runs each; the first is what the others are compared with
+    #[arg(required = true, num_args = 2..)]
+    pub(crate) dirs: Vec<PathBuf>,
+    /// `table`, `json` or `markdown`
+    #[arg(long, value_enum, default_value_t = CompareFormat::Table)]
+    pub(crate) format: CompareFormat,
+    /// Show the figures of different workloads too
+    #[arg(long)]
+    pub(crate) force: bool,
 }
 
 #[derive(Debug, Args)]

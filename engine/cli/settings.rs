@@ -34,6 +34,8 @@ pub(crate) fn unsupported(plan: &ResolvedPlan) -> Result<(), Failure> {
     refuse(plan.profiling.prefill_concurrency.is_some(), "profiling.prefill_concurrency", "leave it out");
     refuse(plan.corpus.synthetic.is_some(), "corpus.synthetic", "give `corpus.path` or `corpus.alias`");
     refuse(plan.ui.kind == "dashboard", "ui.type", "use `auto`, `simple` or `none`");
+    let parquet = plan.metrics.server.formats.iter().any(|format| format == "parquet");
+    refuse(parquet, "metrics.server.formats", "use `json`, `csv` and `jsonl`");
     if problems.is_empty() {
         return Ok(());
     }
@@ -46,6 +48,15 @@ fn finite(seconds: Seconds) -> Option<f64> {
 
 fn duration(seconds: Seconds) -> Duration {
     Duration::try_from_secs_f64(seconds.0).unwrap_or(Duration::MAX)
+}
+
+/// Which record files are written.
+pub(crate) fn export_level(plan: &ResolvedPlan) -> ExportLevel {
+    match plan.output.level.as_str() {
+        "summary" => ExportLevel::Summary,
+        "raw" => ExportLevel::Raw,
+        _ => ExportLevel::Records,
+    }
 }
 
 /// Whether tokens are counted by us.
@@ -251,6 +262,8 @@ pub(crate) fn export_facts(
         dataset,
         models: plan.model.names.clone(),
         cancel_exit_zero,
+        html: true,
+        server_formats: plan.metrics.server.formats.clone(),
         log_file: Some(dir.join("logs/agentx.log")),
         ..metric_facts(plan, dir)
     }
@@ -260,7 +273,7 @@ pub(crate) fn export_facts(
 pub(crate) fn metric_facts(plan: &ResolvedPlan, dir: PathBuf) -> ExportFacts {
     ExportFacts {
         prefix: plan.output.prefix.clone(),
-        level: if plan.output.level == "summary" { ExportLevel::Summary } else { ExportLevel::Records },
+        level: export_level(plan),
         slice_duration: plan.output.slice_duration.map(|seconds| seconds.0),
         token_counts: if counts_on_our_side(plan) { TokenCounts::Client } else { TokenCounts::Server },
         goodput: plan.metrics.goodput.clone().unwrap_or_default().into_iter().collect(),

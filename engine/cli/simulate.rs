@@ -57,13 +57,13 @@ pub(crate) fn simulate(args: &SimulateArgs) -> CommandResult {
         let prepared = Prepared::new(loaded, run)?;
         let lanes = prepared.lanes(given.as_deref())?;
         let wall_origin_ns = RunClock::start().wall_origin_ns();
-        let recorder = prepared.record(loaded, wall_origin_ns, lanes.plans.len(), true)?;
+        let recorder = prepared.record(loaded, wall_origin_ns, lanes.plans.len(), true, None)?;
         let latency = latency.clone();
         let witness = Witness::new(recorder.clone());
         let end = prepared.replay(lanes, witness.clone(), given.is_some()).simulate(wall_origin_ns, move |clock| {
             LatencyTransport::new(clock, move |meta| Answer { latency: latency.of(meta), kind: OutcomeKind::Ok })
         });
-        let code = prepared.export(loaded, run, &recorder, end.map_err(|error| error.to_string()))?;
+        let code = prepared.export(loaded, run, &recorder, end.map_err(|error| error.to_string()), None)?;
         Ok(witness.judge(&prepared, given.is_some(), code)?)
     })
 }

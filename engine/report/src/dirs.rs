@@ -1,6 +1,6 @@
 //! Output folders: the automatic name, the guard against mixing two runs, the repair of a torn file (`results.md` §1.1).
 
-use std::fs;
+use std::fs::{self, File, TryLockError};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -25,6 +25,7 @@ pub fn prepare_dir(dir: &Path, names: &FileNames, explicit: bool, overwrite: boo
     if explicit && !overwrite && dir.join(&summary).exists() {
         return Err(ReportError::ResultExists { dir: dir.to_path_buf(), summary });
     }
+    refuse_if_in_use(dir)?;
     fs::create_dir_all(dir).map_err(ReportError::io("create", dir))?;
     let probe = dir.join(".agentx_write_test");
     fs::write(&probe, b"").map_err(ReportError::io("write into", dir))?;
@@ -39,6 +40,11 @@ pub fn prepare_dir(dir: &Path, names: &FileNames, explicit: bool, overwrite: boo
         names.timeslices_csv(),
         names.server_metrics_json(),
         names.server_metrics_csv(),
+        names.server_metrics_jsonl(),
+        names.raw(),
+        FileNames::OUTPUTS.to_owned(),
+        FileNames::SCRAPES.to_owned(),
+        FileNames::LOCK.to_owned(),
     ];
     stale.iter().try_for_each(|name| remove_if_present(&dir.join(name)))
 }
@@ -46,8 +52,10 @@ pub fn prepare_dir(dir: &Path, names: &FileNames, explicit: bool, overwrite: boo
 /// Cuts a torn last line off the record and journal files, so that readers without tolerance can read them. Returns the
 /// names of the files that were cut.
 pub fn repair_torn_tail(dir: &Path, names: &FileNames) -> Result<Vec<String>, ReportError> {
+    refuse_if_in_use(dir)?;
     let mut repaired = Vec::new();
-    for name in [names.records(), FileNames::JOURNAL.to_owned(), FileNames::EVENTS.to_owned()] {
+    let fixed = [FileNames::JOURNAL, FileNames::EVENTS, FileNames::SCRAPES].map(str::to_owned);
+    for name in [names.records(), names.raw(), names.server_metrics_jsonl()].into_iter().chain(fixed) {
         let path = dir.join(&name);
         let bytes = match fs::read(&path) {
             Ok(bytes) => bytes,
@@ -63,6 +71,23 @@ pub fn repair_torn_tail(dir: &Path, names: &FileNames) -> Result<Vec<String>, Re
         repaired.push(name);
     }
     Ok(repaired)
+}
+
+/// Marks the folder of `journal` as being written to, for as long as the file is open: a killed program lets go of it.
+pub(crate) fn claim(journal: &File, dir: &Path) -> Result<(), ReportError> {
+    match journal.try_lock() {
+        Err(TryLockError::WouldBlock) => Err(ReportError::InUse { dir: dir.to_path_buf() }),
+        // Some network file systems know no locks; the run matters more than the guard.
+        Ok(()) | Err(TryLockError::Error(_)) => Ok(()),
+    }
+}
+
+/// Fails when a run is writing into `dir`.
+fn refuse_if_in_use(dir: &Path) -> Result<(), ReportError> {
+    match File::open(dir.join(FileNames::JOURNAL)) {
+        Ok(journal) => claim(&journal, dir),
+        Err(_) => Ok(()),
+    }
 }
 
 /// Removes a file that may not be there.

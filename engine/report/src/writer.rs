@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use agentx_types::{Event, JournalLine, Nanos, OutcomeKind, RecordSink, RequestRecord, RunClock, TokenCounter};
 
-use crate::dirs::remove_if_present;
+use crate::dirs::{claim, remove_if_present};
 use crate::error::ReportError;
 use crate::line::write_line;
 use crate::live::{Live, Snapshot};
@@ -31,12 +31,14 @@ pub struct RecorderOptions {
     pub events: bool,
     /// Counts the answers' tokens on our side; without it the server's counts are used.
     pub counter: Option<Arc<dyn TokenCounter>>,
+    /// Called when a phase starts or ends, on the replay's thread: it must return at once.
+    pub at_phase_bounds: Option<Box<dyn Fn() + Send + Sync>>,
 }
 
 impl RecorderOptions {
     /// Plain names, records written, no events, server counts.
     pub fn new(wall_origin_ns: i64) -> Self {
-        Self { names: FileNames::new(None), wall_origin_ns, records: true, events: false, counter: None }
+        Self { names: FileNames::new(None), wall_origin_ns, records: true, events: false, counter: None, at_phase_bounds: None }
     }
 }
 
@@ -53,6 +55,7 @@ pub struct Recorder {
     live: Arc<Mutex<Live>>,
     thread: Mutex<Option<JoinHandle<RunData>>>,
     events: bool,
+    at_phase_bounds: Option<Box<dyn Fn() + Send + Sync>>,
 }
 
 const FLUSH_RECORDS: usize = 100;
@@ -61,8 +64,9 @@ const FLUSH_BYTES: usize = 1 << 18;
 
 impl Recorder {
     /// Starts a recorder that writes into `dir`, which exists. Files of an earlier run are removed first.
-    pub fn create(dir: &Path, options: RecorderOptions) -> Result<Arc<Self>, ReportError> {
+    pub fn create(dir: &Path, mut options: RecorderOptions) -> Result<Arc<Self>, ReportError> {
         let events = options.events;
+        let at_phase_bounds = options.at_phase_bounds.take();
         let live = Arc::new(Mutex::new(Live::new()));
         let writer = Writer::open(dir, options, Arc::clone(&live))?;
         let (queue, messages) = channel();
@@ -70,7 +74,7 @@ impl Recorder {
             .name("agentx-recorder".into())
             .spawn(move || writer.run(&messages))
             .map_err(|source| ReportError::Io { action: "start the writer thread for", path: dir.into(), source })?;
-        Ok(Arc::new(Self { queue: Mutex::new(queue), live, thread: Mutex::new(Some(thread)), events }))
+        Ok(Arc::new(Self { queue: Mutex::new(queue), live, thread: Mutex::new(Some(thread)), events, at_phase_bounds }))
     }
 
     /// Writes what is left, closes the files and hands out everything that was recorded. Later calls of the sink are
@@ -107,6 +111,9 @@ impl RecordSink for Recorder {
     }
 
     fn journal(&self, line: JournalLine) {
+        if let (Some(hook), JournalLine::PhaseStarted { .. } | JournalLine::PhaseEnded(_)) = (&self.at_phase_bounds, &line) {
+            hook();
+        }
         self.send(Message::Journal(Box::new(line)));
     }
 
@@ -184,6 +191,7 @@ impl Writer {
         let records = options.records.then(|| LineFile::create(records_path)).transpose()?;
         let events = options.events.then(|| LineFile::create(events_path)).transpose()?;
         let journal = LineFile::create(dir.join(FileNames::JOURNAL))?;
+        claim(&journal.file, dir)?;
         let data = RunData::default();
         let clock = RunClock::start();
         Ok(Self {
@@ -283,7 +291,6 @@ impl Writer {
         let total = self.data.rows.len();
         if self.without_usage > 0 {
             tracing::warn!(records = self.without_usage, total, "answers without token usage");
-            self.data.notes.push(format!("{} of {total} records carry no token usage", self.without_usage));
         }
         if self.clamped > 0 {
             tracing::warn!(records = self.clamped, total, "answers with more reasoning than completion tokens");
