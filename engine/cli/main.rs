@@ -2,6 +2,7 @@
 
 mod args;
 mod check;
+mod corpus_cmd;
 mod corpus_source;
 mod failure;
 mod inspect;
@@ -19,7 +20,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use args::{Cli, Command, ScenarioCommand};
+use args::{Cli, Command, CorpusCommand, ScenarioCommand};
 use failure::Failure;
 
 fn main() -> ExitCode {
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
         Command::Snapshot(args) => lanes::snapshot(&args),
         Command::Lanes(args) => lanes::lanes(&args),
         Command::Simulate(args) => simulate::simulate(&args),
+        Command::Corpus(CorpusCommand::Synth(args)) => corpus_cmd::synth(&args),
         Command::MockServer(args) => mock::serve(&args),
     };
     match result {
