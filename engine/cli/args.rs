@@ -76,7 +76,7 @@ pub(crate) enum Command {
     Compare(CompareArgs),
     /// Run a plan in virtual time against a simulated server
     #[command(
-        after_help = "Example:\n  agentx simulate plans/demo.yaml --latency fixed:800 --out ./artifacts/forecast"
+        after_help = "Example:\n  agentx simulate plans/demo.yaml --latency ttft_ms=200,prefill_tps=8000,itl_ms=15 --out ./artifacts/forecast"
     )]
     Simulate(SimulateArgs),
     /// Recheck a result from its records and event log
@@ -221,6 +221,8 @@ pub(crate) enum CorpusCommand {
         /// An alias, or OWNER/NAME
         name: String,
     },
+    /// Make sessions from a seed, in the trace format
+    Synth(SynthArgs),
 }
 
 /// Files that have a schema.
@@ -246,6 +248,45 @@ pub(crate) enum ScenarioCommand {
         #[arg(long, value_name = "DIR")]
         scenario_dir: Option<PathBuf>,
     },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CorpusShape {
+    /// Whole blocks only, no declared prefix
+    Aligned,
+    /// Partial tails behind a declared prefix
+    Tails,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SynthArgs {
+    /// Number of traces
+    #[arg(long, value_name = "N", default_value_t = 40)]
+    pub(crate) traces: u32,
+    /// Seed of the generator
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    pub(crate) seed: u64,
+    /// Which published corpora they are shaped like
+    #[arg(long, value_enum, default_value_t = CorpusShape::Aligned)]
+    pub(crate) shape: CorpusShape,
+    /// A new or empty folder for the traces, one file each
+    #[arg(short, long, value_name = "DIR")]
+    pub(crate) out: PathBuf,
+    /// Tokens of a hash block [default: 64]
+    #[arg(long, value_name = "N")]
+    pub(crate) block_size: Option<u32>,
+    /// Main turns of the median session [default: 45]
+    #[arg(long, value_name = "N")]
+    pub(crate) turns: Option<u32>,
+    /// Longest input plus output, tokens [default: 400000]
+    #[arg(long, value_name = "N")]
+    pub(crate) max_context: Option<u64>,
+    /// Helpers compared with the published corpora: 0 for none, 2 for twice as many [default: 1]
+    #[arg(long, value_name = "X")]
+    pub(crate) helpers: Option<f64>,
+    /// All recorded times are multiplied by this [default: 1]
+    #[arg(long, value_name = "X")]
+    pub(crate) pace: Option<f64>,
 }
 
 /// Which traces, and how they are read.
@@ -371,9 +412,10 @@ pub(crate) struct LanesArgs {
 pub(crate) struct SimulateArgs {
     #[command(flatten)]
     pub(crate) run: RunArgs,
-    /// `fixed:MS`, or `golden` (the rule of the golden schedules)
-    #[arg(long, value_name = "SPEC", default_value = "fixed:1000")]
-    pub(crate) latency: String,
+    /// `ttft_ms=..,prefill_tps=..,itl_ms=..` (options of `mock-server`), `fixed:MS`, or `golden`; left out: the plan's
+    /// `target.mock`, or a server with the defaults of `mock-server`
+    #[arg(long, value_name = "SPEC")]
+    pub(crate) latency: Option<String>,
     /// With `golden`: conversations whose id contains TEXT take MS longer; repeatable
     #[arg(long, value_name = "TEXT=MS")]
     pub(crate) slow: Vec<String>,
@@ -434,6 +476,9 @@ pub(crate) struct MockArgs {
     /// Time between tokens, ms
     #[arg(long, default_value_t = 10.0)]
     pub(crate) itl_ms: f64,
+    /// Added to the time between tokens for each other request that runs, ms
+    #[arg(long, default_value_t = 0.0)]
+    pub(crate) itl_batch_ms: f64,
     /// Requests that run at once; unlimited if not given
     #[arg(long)]
     pub(crate) max_running: Option<u32>,

@@ -3,8 +3,9 @@
 mod args;
 mod bars;
 mod check;
-mod corpora;
 mod compare;
+mod corpora;
+mod corpus_cmd;
 mod corpus_source;
 mod failure;
 mod inspect;
@@ -55,6 +56,7 @@ fn main() -> ExitCode {
         Command::Compare(args) => compare::compare(&args),
         Command::Simulate(args) => simulate::simulate(&args),
         Command::Verify(args) => verify::verify(&args),
+        Command::Corpus(CorpusCommand::Synth(args)) => corpus_cmd::synth(&args),
         Command::MockServer(args) => mock::serve(&args),
     };
     match result {

@@ -32,7 +32,7 @@ pub(crate) fn unsupported(plan: &ResolvedPlan) -> Result<(), Failure> {
     refuse(plan.model.selection != "round_robin", "model.selection", "use `round_robin`");
     refuse(plan.tokenizer.apply_chat_template, "tokenizer.apply_chat_template", "leave it false");
     refuse(plan.profiling.prefill_concurrency.is_some(), "profiling.prefill_concurrency", "leave it out");
-    refuse(plan.corpus.synthetic.is_some(), "corpus.synthetic", "give `corpus.path` or `corpus.alias`");
+    refuse(plan.corpus.text != "coding", "corpus.text", "use `coding`");
     refuse(plan.ui.kind == "dashboard", "ui.type", "use `auto`, `simple` or `none`");
     let parquet = plan.metrics.server.formats.iter().any(|format| format == "parquet");
     refuse(parquet, "metrics.server.formats", "use `json`, `csv` and `jsonl`");

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use actix::{Actor, Addr, ArbiterHandle, System};
 use agentx_corpus::SessionTemplate;
-use agentx_types::{ClientStats, JournalLine, Nanos, PromptSource, RecordSink, RunClock, RunEnd, StopReason, Transport};
+use agentx_types::{
+    ClientStats, JournalLine, Nanos, PromptSource, RecordSink, RunClock, RunEnd, StopReason, Transport,
+};
 use tokio::sync::mpsc;
 
 use crate::actors::{

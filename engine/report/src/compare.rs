@@ -301,7 +301,8 @@ impl Comparison {
     fn cells(&self, figure: &Figure) -> Vec<String> {
         let name = format!("{} {} ({})", figure.name, figure.stat, figure.unit);
         let values = figure.values.iter().map(|value| number(*value));
-        let changes = figure.changes.iter().map(|change| change.as_ref().map_or_else(String::new, |c| shown(c, figure)));
+        let changes =
+            figure.changes.iter().map(|change| change.as_ref().map_or_else(String::new, |c| shown(c, figure)));
         std::iter::once(name).chain(values).chain(changes).collect()
     }
 
@@ -322,7 +323,9 @@ impl Comparison {
 
     /// A table for a document.
     pub fn markdown(&self) -> String {
-        let row = |cells: Vec<String>| format!("| {} |\n", cells.iter().map(|c| c.replace('|', "\\|")).collect::<Vec<_>>().join(" | "));
+        let row = |cells: Vec<String>| {
+            format!("| {} |\n", cells.iter().map(|c| c.replace('|', "\\|")).collect::<Vec<_>>().join(" | "))
+        };
         let rule = format!("|{}\n", "---|".repeat(self.header().len()));
         let rows: String = self.figures.iter().map(|figure| row(self.cells(figure))).collect();
         format!("{}{rule}{rows}", row(self.header()))

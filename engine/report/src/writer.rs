@@ -38,7 +38,14 @@ pub struct RecorderOptions {
 impl RecorderOptions {
     /// Plain names, records written, no events, server counts.
     pub fn new(wall_origin_ns: i64) -> Self {
-        Self { names: FileNames::new(None), wall_origin_ns, records: true, events: false, counter: None, at_phase_bounds: None }
+        Self {
+            names: FileNames::new(None),
+            wall_origin_ns,
+            records: true,
+            events: false,
+            counter: None,
+            at_phase_bounds: None,
+        }
     }
 }
 
@@ -111,7 +118,9 @@ impl RecordSink for Recorder {
     }
 
     fn journal(&self, line: JournalLine) {
-        if let (Some(hook), JournalLine::PhaseStarted { .. } | JournalLine::PhaseEnded(_)) = (&self.at_phase_bounds, &line) {
+        if let (Some(hook), JournalLine::PhaseStarted { .. } | JournalLine::PhaseEnded(_)) =
+            (&self.at_phase_bounds, &line)
+        {
             hook();
         }
         self.send(Message::Journal(Box::new(line)));

@@ -74,7 +74,8 @@ impl ServerMetrics {
         let instants: Vec<i64> =
             (0..).map(|index| window.start_ns + index * step).take_while(|at| *at <= window.end_ns).collect();
         let gauge = |names: &[&str], highest: bool| -> Curve {
-            let value = |at: i64| self.fold(names, |series| series.at(at)).map(|(sum, max)| if highest { max } else { sum });
+            let value =
+                |at: i64| self.fold(names, |series| series.at(at)).map(|(sum, max)| if highest { max } else { sum });
             instants.iter().filter_map(|at| Some((*at, value(*at)?))).collect()
         };
         let gain = |names: &[&str], from: i64, to: i64| {
