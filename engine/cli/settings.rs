@@ -32,6 +32,8 @@ pub(crate) fn unsupported(plan: &ResolvedPlan) -> Result<(), Failure> {
     refuse(plan.model.selection != "round_robin", "model.selection", "use `round_robin`");
     refuse(plan.tokenizer.apply_chat_template, "tokenizer.apply_chat_template", "leave it false");
     refuse(plan.profiling.prefill_concurrency.is_some(), "profiling.prefill_concurrency", "leave it out");
+    let sifted = plan.corpus.hf_subset.is_some() || plan.corpus.filters.as_ref().is_some_and(|map| !map.is_empty());
+    refuse(sifted, "corpus.hf_subset and corpus.filters", "leave them out: a published corpus is one file, read whole");
     refuse(plan.corpus.synthetic.is_some(), "corpus.synthetic", "give `corpus.path` or `corpus.alias`");
     refuse(plan.ui.kind == "dashboard", "ui.type", "use `auto`, `simple` or `none`");
     if problems.is_empty() {
