@@ -230,6 +230,10 @@ pub(crate) enum CorpusCommand {
 pub(crate) enum SchemaOf {
     Plan,
     Scenario,
+    /// A line of profile_export.jsonl
+    Record,
+    /// profile_export_aiperf.json
+    Result,
 }
 
 #[derive(Debug, Subcommand)]

@@ -124,6 +124,8 @@ pub(crate) fn schema(of: SchemaOf) -> CommandResult {
     out::print(&pretty(&match of {
         SchemaOf::Plan => plan_schema(),
         SchemaOf::Scenario => scenario_schema(),
+        SchemaOf::Record => agentx_report::record_schema(),
+        SchemaOf::Result => agentx_report::result_schema(),
     }))?;
     Ok(0)
 }

@@ -33,6 +33,8 @@ pub(crate) fn unsupported(plan: &ResolvedPlan) -> Result<(), Failure> {
     refuse(plan.tokenizer.apply_chat_template, "tokenizer.apply_chat_template", "leave it false");
     refuse(plan.profiling.prefill_concurrency.is_some(), "profiling.prefill_concurrency", "leave it out");
     refuse(plan.corpus.text != "coding", "corpus.text", "use `coding`");
+    let sifted = plan.corpus.hf_subset.is_some() || plan.corpus.filters.as_ref().is_some_and(|map| !map.is_empty());
+    refuse(sifted, "corpus.hf_subset and corpus.filters", "leave them out: a published corpus is one file, read whole");
     refuse(plan.ui.kind == "dashboard", "ui.type", "use `auto`, `simple` or `none`");
     let parquet = plan.metrics.server.formats.iter().any(|format| format == "parquet");
     refuse(parquet, "metrics.server.formats", "use `json`, `csv` and `jsonl`");

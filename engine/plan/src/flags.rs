@@ -178,6 +178,39 @@ const FLAGS: &[(&str, &str, Form)] = &[
     ("--network-latency-mean", "metrics.network_latency", Number),
 ];
 
+/// Flags about the inner parts of the reference: they change nothing that is measured, and are passed over with a note.
+const WITHOUT_EFFECT: &[(&str, &str)] = &[
+    ("--workers-", "there are no worker processes; engine.io_threads sets the number of threads"),
+    ("--max-workers", "there are no worker processes; engine.io_threads sets the number of threads"),
+    ("--record-processor", "records are processed in the program itself"),
+    ("--zmq-", "there are no processes to connect"),
+    ("--dataset-mmap", "the corpus is read anew each time"),
+];
+
+/// Flags of parts that are not here: with them another benchmark is meant.
+const NOT_HERE: &[(&str, &str)] = &[
+    ("--accuracy", "accuracy is not measured"),
+    ("--search-", "there are no sweeps: run the plan once for each value"),
+    ("--sweep", "there are no sweeps: run the plan once for each value"),
+    ("--audio-", "recorded sessions are text"),
+    ("--image-", "recorded sessions are text"),
+    ("--video-", "recorded sessions are text"),
+    ("--rankings-", "only the chat endpoint is replayed"),
+    ("--isl", "prompts have the recorded lengths"),
+    ("--osl", "answers have the recorded lengths"),
+    ("--synthetic-", "prompts come from recorded sessions"),
+    ("--prompt-", "prompts come from recorded sessions"),
+    ("--output-tokens-", "answers have the recorded lengths"),
+    ("--prefix-prompt-", "prompts come from recorded sessions"),
+    ("--num-prefix-prompts", "prompts come from recorded sessions"),
+    ("--session-turn", "sessions have the recorded turns and delays"),
+    ("--conversation-turn", "sessions have the recorded turns and delays"),
+    ("--otel-", "results are written as files"),
+    ("--mlflow-", "results are written as files"),
+    ("--wandb-", "results are written as files"),
+    ("--kube", "the program runs where it is started"),
+];
+
 /// Every flag, the form of its value, and the key it sets, in the order of the reference's help.
 pub fn profile_flags() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
     FLAGS.iter().map(|(name, key, form)| {
@@ -291,6 +324,19 @@ impl FlagReader {
             _ => {
                 if let Some(&(name, key, form)) = FLAGS.iter().find(|(name, ..)| *name == spelled) {
                     self.flag(name, key, form, inline);
+                    return;
+                }
+                let among = |table: &[(&str, &'static str)]| {
+                    table.iter().find(|(prefix, _)| spelled.starts_with(prefix)).map(|(_, why)| *why)
+                };
+                if let Some(why) = among(WITHOUT_EFFECT) {
+                    self.out.notes.push(format!("`{spelled}` has no effect: {why}"));
+                    self.values_of(inline);
+                    return;
+                }
+                if let Some(why) = among(NOT_HERE) {
+                    self.problems.push(Problem::new(format!("`{spelled}` is not available here: {why}")));
+                    self.values_of(inline);
                     return;
                 }
                 let names: Vec<&str> = FLAGS.iter().map(|(name, ..)| *name).collect();

@@ -162,6 +162,7 @@ pub fn load(request: &PlanRequest<'_>) -> Result<Loaded, PlanFailure> {
     }
     let preset = listed.map(|listed| &listed.preset);
     user.settle_nulls(&written, preset);
+    user.settle_loader(&written);
     let written = user.merge()?;
     let defaults = scenario_defaults(preset, &written);
     let before_locks = {
@@ -334,6 +335,16 @@ impl UserLayers {
                         tree::remove(&mut layer.values, &path);
                     }
                 }
+            }
+        }
+    }
+
+    /// `weka_hf` is no alias but what a repository is read by: beside one it says nothing more.
+    fn settle_loader(&mut self, written: &Merged) {
+        let loader = written.get("corpus.alias").and_then(Value::as_str) == Some("weka_hf");
+        if loader && written.get("corpus.hf_repo").is_some() {
+            for layer in &mut self.layers {
+                tree::remove(&mut layer.values, "corpus.alias");
             }
         }
     }

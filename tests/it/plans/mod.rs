@@ -7,6 +7,7 @@ mod hub;
 mod locks;
 mod profile;
 mod runs;
+mod schema;
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;

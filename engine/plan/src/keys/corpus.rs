@@ -93,7 +93,7 @@ pub(super) const KEYS: &[KeySpec] = &[
         .workload()
         .flags("--prompt-corpus")
         .only(&[r#""coding""#]),
-    KeySpec::new("corpus.seed_cache", Kind::BoolOrPath, "Keep the prepared corpus on disk: `true`, `false`, or the directory.")
+    KeySpec::new("corpus.seed_cache", Kind::BoolOrPath, "Accepted, without effect: a corpus is read anew each time, which takes seconds.")
         .default("true")
         .env(&[
             EnvAlias::same("AIPERF_DATASET_MMAP_CACHE_DIR"),

@@ -49,6 +49,17 @@ fn wrong_flags_are_all_named() {
 }
 
 #[test]
+fn flags_of_other_parts_are_named_with_the_reason() {
+    let read = profile_arguments(&arguments("-m m --workers-max 16 --zmq-host=h --concurrency 2")).unwrap();
+    assert_eq!(read.notes.len(), 2);
+    assert!(read.notes[0].starts_with("`--workers-max` has no effect: "), "{:?}", read.notes);
+    let problems = profile_arguments(&arguments("-m m --isl 512 --accuracy-benchmark aime --sweep x")).unwrap_err();
+    let said: Vec<&str> = problems.iter().map(|problem| problem.what.as_str()).collect();
+    assert_eq!(said.len(), 3);
+    assert!(said.iter().all(|what| what.contains(" is not available here: ")), "{said:?}");
+}
+
+#[test]
 fn a_printed_plan_holds_no_secret() {
     let line = "--api-key hunter2 -H Authorization:hunter2 -H X-A:b -m m";
     let read = profile_arguments(&arguments(line)).unwrap();

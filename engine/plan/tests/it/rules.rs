@@ -63,6 +63,11 @@ fn repositories() {
     for fine in ["semianalysisai/cc-traces-weka-062126", "semianalysisai/cc-traces-weka-062126 "] {
         assert_eq!(World::default().yaml(&with(fine)).unwrap().outcome.valid, Some(true));
     }
+    let named = with("semianalysisai/cc-traces-weka-062126").replace("{hf_repo", "{alias: weka-hf, hf_repo");
+    let loaded = World::default().yaml(&named).unwrap();
+    assert_eq!((loaded.outcome.valid, loaded.plan.corpus.alias), (Some(true), None));
+    let alone = mvp("").replace("semianalysis_cc_traces_weka_062126", "weka_hf");
+    assert!(World::default().refusal(&alone).starts_with("exit 3"));
     insta::assert_snapshot!(World::default().refusal(&with("SemiAnalysisAI/cc-traces-weka-062126")));
     let both = mvp("unsafe_override: true").replace("{alias", "{hf_repo: semianalysisai/cc-traces-weka-062126, alias");
     insta::assert_snapshot!(World::default().refusal(&both));
