@@ -32,7 +32,6 @@ pub(crate) fn unsupported(plan: &ResolvedPlan) -> Result<(), Failure> {
     refuse(plan.output.http_trace, "output.http_trace", "leave it false; HTTP timings are in every record's metrics");
     refuse(plan.model.selection != "round_robin", "model.selection", "use `round_robin`");
     refuse(plan.tokenizer.apply_chat_template, "tokenizer.apply_chat_template", "leave it false");
-    refuse(plan.profiling.prefill_concurrency.is_some(), "profiling.prefill_concurrency", "leave it out");
     refuse(plan.corpus.synthetic.is_some(), "corpus.synthetic", "give `corpus.path` or `corpus.alias`");
     refuse(plan.ui.kind == "dashboard", "ui.type", "use `auto`, `simple` or `none`");
     if problems.is_empty() {
@@ -114,6 +113,7 @@ pub(crate) fn replay(plan: &ResolvedPlan, benchmark_id: &str) -> ReplayOptions {
         grace: finite(plan.profiling.grace),
         request_count: plan.profiling.request_count,
         session_count: plan.profiling.session_count,
+        prefill_concurrency: plan.profiling.prefill_concurrency.map(|n| n as u32),
         failed_request_threshold: plan.profiling.failed_request_threshold,
         cancel_drain: plan.engine.cancel_drain.0,
         fail_fast: plan.subagents.fail_fast,

@@ -1,1 +1,3 @@
-//! it
+//! Tests of the `agentx` binary, as a user runs it.
+
+mod verify;

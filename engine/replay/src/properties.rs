@@ -100,7 +100,11 @@ fn options() -> impl Strategy<Value = ReplayOptions> {
     ];
     let system = prop_oneof![4 => Just(Some(10.0)), 1 => Just(None), 1 => Just(Some(0.5))];
     let per_trace = prop_oneof![2 => Just(None), 1 => Just(Some(3.0)), 1 => Just(Some(0.0)), 1 => Just(Some(20.0))];
-    let limits = (prop::option::weighted(0.2, 1_u64..40), prop::option::weighted(0.2, 1_u64..8));
+    let limits = (
+        prop::option::weighted(0.2, 1_u64..40),
+        prop::option::weighted(0.2, 1_u64..8),
+        prop::option::weighted(0.2, 1_u32..4),
+    );
     let sampling =
         prop_oneof![Just(SamplingStrategy::Sequential), Just(SamplingStrategy::Shuffle), Just(SamplingStrategy::Random)];
     let graces = (prop::option::weighted(0.2, 0_u32..40), prop_oneof![Just(0.0), Just(3.0), Just(30.0)]);
@@ -120,7 +124,7 @@ fn options() -> impl Strategy<Value = ReplayOptions> {
             options.pressure = pressure;
             options.system_idle_cap = system;
             options.trace_idle_cap = per_trace;
-            (options.request_count, options.session_count) = limits;
+            (options.request_count, options.session_count, options.prefill_concurrency) = limits;
             options.sampling = sampling;
             options.warmup_grace = graces.0.map(f64::from);
             options.grace = Some(graces.1);
