@@ -31,7 +31,6 @@ pub(crate) fn unsupported(plan: &ResolvedPlan) -> Result<(), Failure> {
     refuse(plan.output.http_trace, "output.http_trace", "leave it false; HTTP timings are in every record's metrics");
     refuse(plan.model.selection != "round_robin", "model.selection", "use `round_robin`");
     refuse(plan.tokenizer.apply_chat_template, "tokenizer.apply_chat_template", "leave it false");
-    refuse(plan.profiling.prefill_concurrency.is_some(), "profiling.prefill_concurrency", "leave it out");
     refuse(plan.corpus.text != "coding", "corpus.text", "use `coding`");
     let sifted = plan.corpus.hf_subset.is_some() || plan.corpus.filters.as_ref().is_some_and(|map| !map.is_empty());
     refuse(sifted, "corpus.hf_subset and corpus.filters", "leave them out: a published corpus is one file, read whole");
@@ -126,6 +125,7 @@ pub(crate) fn replay(plan: &ResolvedPlan, benchmark_id: &str) -> ReplayOptions {
         grace: finite(plan.profiling.grace),
         request_count: plan.profiling.request_count,
         session_count: plan.profiling.session_count,
+        prefill_concurrency: plan.profiling.prefill_concurrency.map(|n| n as u32),
         failed_request_threshold: plan.profiling.failed_request_threshold,
         cancel_drain: plan.engine.cancel_drain.0,
         fail_fast: plan.subagents.fail_fast,

@@ -10,3 +10,4 @@ mod report;
 mod run;
 mod runs;
 mod support;
+mod verify;

@@ -17,6 +17,7 @@ use crate::actors::{
 use crate::core::clock::ClockState;
 use crate::core::coordinator::CoordinatorState;
 use crate::core::stream::RequestShop;
+use crate::core::tree::TreeRules;
 use crate::error::ReplayError;
 use crate::identity::Identity;
 use crate::lanes::Lanes;
@@ -174,7 +175,10 @@ impl Replay {
         });
         let (finished_sender, mut finished) = mpsc::unbounded_channel();
         let coordinator = Coordinator::new(CoordinatorSetup {
-            fail_fast: options.fail_fast,
+            rules: TreeRules {
+                fail_fast: options.fail_fast,
+                prefill_limited: options.prefill_concurrency.is_some(),
+            },
             state: CoordinatorState::new(
                 options,
                 self.templates.clone(),

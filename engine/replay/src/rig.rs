@@ -278,10 +278,11 @@ impl Setting {
         let end = replay
             .simulate_as(&self.run, move |clock| {
                 let answer = answer.clone();
-                Some(LatencyTransport::new(clock, move |meta| {
+                let server = LatencyTransport::new(clock, move |meta| {
                     let (seconds, kind) = answer(meta);
                     Answer { latency: Nanos::from_seconds(seconds), kind }
-                }))
+                });
+                Some(server.first_token_after(Nanos::from_millis(70.0)))
             })
             .unwrap();
         let journal = std::mem::take(&mut *ledger.journal.lock().unwrap());

@@ -58,6 +58,15 @@ pub(crate) struct Refused {
     pub(crate) now: Moment,
 }
 
+/// A request went out, perhaps after waiting for a prefill slot.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Sent {
+    pub(crate) conversation: ConversationIndex,
+    pub(crate) turn: TurnIndex,
+    pub(crate) now: Moment,
+}
+
 /// A command of the coordinator, passed on by the lane.
 #[derive(Message)]
 #[rtype(result = "()")]
@@ -109,6 +118,7 @@ impl SessionTree {
                 tree: ctx.address(),
                 dispatcher: dispatchers[self.identity.lane.index() % dispatchers.len()].clone(),
                 coordinator: run.coordinator.clone(),
+                prefill_limited: run.rules.prefill_limited,
                 sink: run.sink.clone(),
             }
             .start()
@@ -146,6 +156,15 @@ impl Handler<Refused> for SessionTree {
     }
 }
 
+impl Handler<Sent> for SessionTree {
+    type Result = ();
+
+    fn handle(&mut self, sent: Sent, ctx: &mut Self::Context) {
+        let step = self.state.on_sent(sent.conversation, sent.turn, sent.now);
+        self.finish(step, ctx);
+    }
+}
+
 impl Handler<TreeCommand> for SessionTree {
     type Result = ();
 
@@ -164,7 +183,7 @@ impl Handler<TreeCommand> for SessionTree {
                     self.identity.play,
                     &snapshot,
                     Stage::Profiling,
-                    self.run.fail_fast,
+                    self.run.rules,
                 );
                 self.state.start_profiling(&snapshot, origin_ms, start)
             }

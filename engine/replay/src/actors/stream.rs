@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use actix::{Actor, Addr, AsyncContext, Context, Handler, Message};
-use agentx_types::{OutcomeKind, Phase, RecordSink};
+use agentx_types::{FirstToken, OutcomeKind, Phase, RecordSink};
 
-use super::coordinator::{Coordinator, Defect};
+use super::coordinator::{Coordinator, Defect, Prefilled};
 use super::dispatcher::{Dispatcher, RequestEnded, SendRequest};
 use super::session_tree::{SessionTree, StreamEnded};
 use crate::core::stream::{Go, StreamState};
@@ -17,6 +17,7 @@ pub(crate) struct Stream {
     pub(crate) tree: Addr<SessionTree>,
     pub(crate) dispatcher: Addr<Dispatcher>,
     pub(crate) coordinator: Addr<Coordinator>,
+    pub(crate) prefill_limited: bool,
     pub(crate) sink: Arc<dyn RecordSink>,
 }
 
@@ -33,7 +34,11 @@ impl Handler<SendTurn> for Stream {
     type Result = ();
 
     fn handle(&mut self, SendTurn(go): SendTurn, ctx: &mut Self::Context) {
-        if let Some(request) = self.state.go(go) {
+        if let Some(mut request) = self.state.go(go) {
+            if self.prefill_limited {
+                let (coordinator, key) = (self.coordinator.clone(), request.meta.key);
+                request.first_token = Some(FirstToken::new(move || coordinator.do_send(Prefilled(key))));
+            }
             self.dispatcher.do_send(SendRequest { request, reply: ctx.address().recipient() });
         } else {
             let (id, _) = self.state.conversation_id_and_turns();
@@ -47,6 +52,9 @@ impl Handler<RequestEnded> for Stream {
     type Result = ();
 
     fn handle(&mut self, RequestEnded(outcome): RequestEnded, _: &mut Self::Context) {
+        if self.prefill_limited {
+            self.coordinator.do_send(Prefilled(outcome.key));
+        }
         let overflow = matches!(outcome.kind, OutcomeKind::Overflow(_));
         let Some((ended, record)) = self.state.ended(outcome) else {
             let (id, _) = self.state.conversation_id_and_turns();

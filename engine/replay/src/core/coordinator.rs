@@ -1,7 +1,7 @@
 //! The phases: snapshot warm-up, optional pressure warm-up, profiling, drain (`replay.md` §4); and everything that is
 //! counted once for the whole run: dispatch numbers, plays, markers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use agentx_corpus::SessionTemplate;
@@ -122,7 +122,7 @@ pub struct Numbered {
     pub session_num: u64,
     /// The phase.
     pub phase: Phase,
-    /// It must not be sent: the request count is reached.
+    /// It must not be sent: the phase has stopped sending, or the request count is reached.
     pub refused: bool,
 }
 
@@ -156,6 +156,8 @@ pub struct CoordinatorState {
     wall_origin_ns: i64,
     planned_primers: u64,
     skip_primers: bool,
+    /// Requests that wait for their first token.
+    prefilling: BTreeSet<RequestKey>,
     counters: PhaseCounters,
     stats: BranchStats,
     idle: IdleStats,
@@ -194,6 +196,7 @@ impl CoordinatorState {
             wall_origin_ns,
             planned_primers: 0,
             skip_primers,
+            prefilling: BTreeSet::new(),
             counters: PhaseCounters::default(),
             stats: BranchStats::default(),
             idle: IdleStats::default(),
@@ -723,6 +726,21 @@ impl CoordinatorState {
         }
     }
 
+    fn limits_prefill(&self) -> bool {
+        self.options.prefill_concurrency.is_some() && self.phase == Phase::Profiling
+    }
+
+    /// Whether a dispatch must wait for a prefill slot (§7.4). A phase that has stopped refuses instead.
+    pub fn must_wait(&self) -> bool {
+        let is_full = self.options.prefill_concurrency.is_some_and(|limit| self.prefilling.len() >= limit as usize);
+        is_full && self.limits_prefill() && self.stage == Stage::Profiling
+    }
+
+    /// A request has its first token, or is over.
+    pub fn on_prefilled(&mut self, key: RequestKey) {
+        self.prefilling.remove(&key);
+    }
+
     /// Numbers a dispatch.
     pub fn number(&mut self, now: Moment, effects: &mut Vec<Effect>) -> Numbered {
         let key = RequestKey(self.next_key);
@@ -734,6 +752,9 @@ impl CoordinatorState {
             self.next_key += 1;
             self.counters.sent += 1;
             self.counters.in_flight += 1;
+            if self.limits_prefill() {
+                self.prefilling.insert(key);
+            }
             let reached = self.options.request_count.is_some_and(|count| self.counters.sent >= count);
             if reached && self.stage == Stage::Profiling {
                 self.stop_sending(StopReason::RequestCount, now, effects);

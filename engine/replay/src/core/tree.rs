@@ -50,6 +50,15 @@ impl StreamState {
     }
 }
 
+/// What holds for every play of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TreeRules {
+    /// Fail-fast of subagents (§10.4).
+    pub fail_fast: bool,
+    /// Requests may wait for a prefill slot in profiling, so that the tree is told when one really goes (§7.4).
+    pub prefill_limited: bool,
+}
+
 /// The state of one play.
 #[derive(Clone, Debug)]
 pub struct TreeState {
@@ -57,7 +66,7 @@ pub struct TreeState {
     lane: LaneIndex,
     play: PlayNumber,
     stage: Stage,
-    fail_fast: bool,
+    rules: TreeRules,
     origin_ms: f64,
     streams: Vec<StreamState>,
     spawned: Vec<bool>,
@@ -100,7 +109,7 @@ impl TreeState {
         play: PlayNumber,
         snapshot: &Snapshot,
         stage: Stage,
-        fail_fast: bool,
+        rules: TreeRules,
     ) -> Self {
         let mut streams = vec![StreamState::Dormant; template.conversations.len()];
         let mut unfinished = vec![0; template.branches.len()];
@@ -120,7 +129,7 @@ impl TreeState {
             lane,
             play,
             stage,
-            fail_fast,
+            rules,
             origin_ms: snapshot.t_star_ms,
             streams,
             spawned: snapshot.spawned.clone(),
@@ -308,7 +317,7 @@ impl TreeState {
                 }
             };
             self.finish_helper(&mut step, conversation, how);
-            if result == TurnResult::Error && self.fail_fast && !self.stopped && !in_pressure {
+            if result == TurnResult::Error && self.rules.fail_fast && !self.stopped && !in_pressure {
                 self.fail(&mut step);
             }
         }
@@ -348,6 +357,15 @@ impl TreeState {
             }
         }
         self.settle(&mut step);
+        step
+    }
+
+    /// A request that may have waited for a prefill slot is on the wire now.
+    pub fn on_sent(&mut self, conversation: ConversationIndex, turn: TurnIndex, now: Moment) -> TreeStep {
+        let mut step = self.step(now, Settles::Nothing);
+        if conversation == ROOT && self.streams[0] == StreamState::InFlight(turn) && !self.stopped {
+            self.spawn_overlapping(&mut step, turn);
+        }
         step
     }
 
@@ -464,7 +482,7 @@ impl TreeState {
         let one_token = self.in_pressure();
         let why = if one_token { DispatchReason::Pressure } else { why };
         step.dispatches.push(Dispatch { conversation, turn, why, due, one_token });
-        if conversation == ROOT {
+        if conversation == ROOT && !(self.rules.prefill_limited && self.stage == Stage::Profiling) {
             self.spawn_overlapping(step, turn);
         }
     }

@@ -109,7 +109,7 @@ impl Facts {
             grace: options.grace,
             cancel_drain: options.cancel_drain,
             limits_sessions: options.session_count.is_some(),
-            limits_prefill: false,
+            limits_prefill: options.prefill_concurrency.is_some(),
             skips_primers,
             tolerance: Nanos::from_millis(if simulated { 0.01 } else { 1000.0 }),
         }
