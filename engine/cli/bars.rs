@@ -55,11 +55,7 @@ impl Bars {
             self.bar = ProgressBar::with_draw_target(Some(PARTS), ProgressDrawTarget::stderr());
             *SHOWN.lock().unwrap_or_else(PoisonError::into_inner) = Some(self.bar.clone());
         }
-        let template = if view.share.is_some() {
-            "{prefix} |{bar:30}| {percent:>3}% {msg}"
-        } else {
-            "{prefix} {msg}"
-        };
+        let template = if view.share.is_some() { "{prefix} |{bar:30}| {percent:>3}% {msg}" } else { "{prefix} {msg}" };
         if let Ok(style) = ProgressStyle::with_template(template) {
             self.bar.set_style(style.progress_chars("## "));
         }

@@ -156,13 +156,13 @@ fn results_of_one_workload_compare_and_others_do_not() {
         let ended = run(&plan(OWN_SERVER, 2.0, ""), dir, more);
         assert_eq!(ended.status.code(), Some(0), "{}", String::from_utf8_lossy(&ended.stderr));
     }
-    let compare = |right: &Path, more: &[&str]| {
-        agentx().arg("compare").arg(&dirs[0]).arg(right).args(more).output().unwrap()
-    };
+    let compare =
+        |right: &Path, more: &[&str]| agentx().arg("compare").arg(&dirs[0]).arg(right).args(more).output().unwrap();
     let same = compare(&dirs[1], &["--format", "json"]);
     let value: Value = serde_json::from_slice(&same.stdout).unwrap();
     assert_eq!((same.status.code(), &value["comparable"]), (Some(0), &Value::Bool(true)));
-    let ttft = value["figures"].as_array().unwrap().iter().find(|f| f["tag"] == "time_to_first_token" && f["stat"] == "p50");
+    let ttft =
+        value["figures"].as_array().unwrap().iter().find(|f| f["tag"] == "time_to_first_token" && f["stat"] == "p50");
     assert!(ttft.unwrap()["changes"][0]["interval"][0].is_number(), "{ttft:?}");
     let other = compare(&dirs[2], &[]);
     let said = String::from_utf8_lossy(&other.stderr).into_owned();

@@ -140,7 +140,10 @@ mod tests {
         );
         // A restarted server counts from zero.
         let fresh = ServerGlance { cache_hits: Some(1.0), cache_queries: Some(4.0), ..ServerGlance::default() };
-        assert_eq!(server_row(&fresh, Some((&now, 1.0))).as_deref(), Some("srv     prefix-cache hit 25.0%  unique_in_srv 3"));
+        assert_eq!(
+            server_row(&fresh, Some((&now, 1.0))).as_deref(),
+            Some("srv     prefix-cache hit 25.0%  unique_in_srv 3")
+        );
         assert_eq!(server_row(&ServerGlance::default(), None), None);
     }
 }

@@ -62,7 +62,9 @@ pub enum WireError {
         path: PathBuf,
     },
     /// A metrics URL that cannot be used.
-    #[error("metrics.server.urls: `{url}` is not a URL of a metrics page; write http://host:port/metrics, without credentials or a query")]
+    #[error(
+        "metrics.server.urls: `{url}` is not a URL of a metrics page; write http://host:port/metrics, without credentials or a query"
+    )]
     MetricsUrl {
         /// Scheme and host as given, without credentials.
         url: String,

@@ -19,11 +19,15 @@ const CURVE_POINTS: i64 = 600;
 
 /// The page.
 pub(super) fn render(summary: &Summary<'_>) -> String {
-    let title = summary.facts.plan.get("title").and_then(Value::as_str).map(str::to_owned).unwrap_or_else(|| {
-        let models = summary.facts.models.join(", ");
-        let parts = [summary.facts.product.as_str(), models.as_str()].into_iter().filter(|part| !part.is_empty());
-        parts.collect::<Vec<_>>().join(" · ")
-    });
+    let named = summary.facts.plan.get("title").and_then(Value::as_str);
+    let title = named.map_or_else(
+        || {
+            let models = summary.facts.models.join(", ");
+            let parts = [summary.facts.product.as_str(), models.as_str()].into_iter().filter(|part| !part.is_empty());
+            parts.collect::<Vec<_>>().join(" · ")
+        },
+        str::to_owned,
+    );
     let places = [
         ("{{TITLE}}", escape(&title)),
         ("{{FACTS}}", escape(&facts(summary))),
@@ -99,22 +103,20 @@ fn tiles(summary: &Summary<'_>) -> String {
     let throughput = tokens.zip(window).map(|(tokens, seconds)| tokens / seconds);
     let count = |tag| set.avg(tag).unwrap_or(0.0);
     let measured = set.avg("overall_usage_prompt_cache_read_pct");
-    let mut out = tile(
-        true,
-        interactivity(90),
-        "tok/s/user",
-        "P90 E2E-normalized interactivity",
-        said(interactivity(50), "P50"),
-    );
+    let mut out =
+        tile(true, interactivity(90), "tok/s/user", "P90 E2E-normalized interactivity", said(interactivity(50), "P50"));
     let per_window = window.map_or_else(String::new, |seconds| format!("input + output over {} s", brief(seconds)));
     out += &tile(true, throughput, "tok/s", "Total throughput", per_window);
     out += &tile(false, set.avg("output_token_throughput"), "tok/s", "Output throughput", String::new());
-    out += &tile(false, stat("time_to_first_token", "p90"), "ms", "Time to first token, P90", pair("time_to_first_token"));
-    out += &tile(false, stat("inter_token_latency", "p90"), "ms", "Inter token latency, P90", pair("inter_token_latency"));
+    out +=
+        &tile(false, stat("time_to_first_token", "p90"), "ms", "Time to first token, P90", pair("time_to_first_token"));
+    out +=
+        &tile(false, stat("inter_token_latency", "p90"), "ms", "Inter token latency, P90", pair("inter_token_latency"));
     out += &tile(false, stat("request_latency", "p90"), "ms", "Request latency, P90", pair("request_latency"));
     let errors = count("error_request_count");
-    let failed = if errors > 0.0 { format!("<span class=\"no\">{} failed</span>", brief(errors)) } else { "none failed".into() };
-    let completed = rows.len().to_string();
+    let failed =
+        if errors > 0.0 { format!("<span class=\"no\">{} failed</span>", brief(errors)) } else { "none failed".into() };
+    let completed = brief(rows.len() as f64).trim_end_matches(".00").to_owned();
     out += &tile(false, None, "", "Requests", failed).replacen('–', &completed, 1);
     let hit = measured.map_or_else(|| "server: not reported".to_owned(), |pct| format!("server: {}%", brief(pct)));
     out += &tile(false, set.avg("theoretical_prefix_cache_hit"), "%", "Theoretical cache hit", hit);
@@ -122,8 +124,8 @@ fn tiles(summary: &Summary<'_>) -> String {
 }
 
 fn table_row(cells: &[&str]) -> String {
-    let cells: String = cells.iter().map(|cell| format!("<td>{cell}</td>")).collect();
-    format!("<tr>{cells}</tr>\n")
+    let cells: Vec<String> = cells.iter().map(|cell| format!("<td>{cell}</td>")).collect();
+    format!("<tr>{}</tr>\n", cells.concat())
 }
 
 fn errors(summary: &Summary<'_>) -> String {
@@ -131,7 +133,7 @@ fn errors(summary: &Summary<'_>) -> String {
     if errors.is_empty() {
         return String::new();
     }
-    let rows: String = errors
+    let rows: Vec<String> = errors
         .iter()
         .map(|(error, count)| {
             let code = error.code.map_or_else(String::new, |code| code.to_string());
@@ -144,13 +146,15 @@ fn errors(summary: &Summary<'_>) -> String {
         .collect();
     format!(
         "<section class=\"card\"><h2>Errors</h2><p class=\"sub\">Distinct errors of the profiling phase</p><div \
-         class=\"scroll\"><table><tr><th>Type</th><th>Code</th><th style=\"text-align:left\">Message</th><th>Count</th></tr>{rows}</table></div></section>"
+         class=\"scroll\"><table><tr><th>Type</th><th>Code</th><th style=\"text-align:left\">Message</th><th>Count</th></tr>{}</table></div></section>",
+        rows.concat()
     )
 }
 
 /// Every check of the stamp: what was found, what is asked for, what is left between them.
 fn checks(summary: &Summary<'_>) -> String {
-    let verdict = |good: bool| if good { "<span class=\"ok\">passed</span>" } else { "<span class=\"no\">failed</span>" };
+    let verdict =
+        |good: bool| if good { "<span class=\"ok\">passed</span>" } else { "<span class=\"no\">failed</span>" };
     let mut out = "<tr><th>Check</th><th>Found</th><th>Limit</th><th>Margin</th><th></th></tr>\n".to_owned();
     let Some(stamp) = summary.stamp else {
         return out + &table_row(&["No scenario: nothing is checked", "", "", "", ""]);
@@ -210,10 +214,14 @@ fn client(summary: &Summary<'_>) -> String {
     };
     line("The client kept up", word.to_owned());
     if let Some(late) = figures["lateness_ms"].as_object() {
-        let ms = |key: &str| late.get(key).and_then(Value::as_f64).map_or_else(|| "N/A".into(), |ms| format!("{ms:.2}"));
+        let ms =
+            |key: &str| late.get(key).and_then(Value::as_f64).map_or_else(|| "N/A".into(), |ms| format!("{ms:.2}"));
         line("Sent after it was due, ms (P50 · P99 · max)", format!("{} · {} · {}", ms("p50"), ms("p99"), ms("max")));
     }
-    for (key, name) in [("connections_opened", "Connections opened"), ("connection_retries", "Requests sent again on a fresh connection")] {
+    for (key, name) in [
+        ("connections_opened", "Connections opened"),
+        ("connection_retries", "Requests sent again on a fresh connection"),
+    ] {
         if let Some(count) = figures[key].as_u64() {
             line(name, count.to_string());
         }
@@ -223,9 +231,18 @@ fn client(summary: &Summary<'_>) -> String {
     }
     if let Some(view) = summary.run.journal.phase(Phase::Profiling) {
         let (idle, counters) = (&view.summary.idle, &view.summary.counters);
-        line("Idle time skipped, all lanes", format!("{} jumps, {:.1} s", idle.system_jumps, idle.system_skipped_seconds));
-        line("Idle time skipped, single sessions", format!("{} jumps, {:.1} s", idle.trace_jumps, idle.trace_skipped_seconds));
-        line("Sent · returned · cancelled", format!("{} · {} · {}", counters.sent, counters.completed, counters.cancelled));
+        line(
+            "Idle time skipped, all lanes",
+            format!("{} jumps, {:.1} s", idle.system_jumps, idle.system_skipped_seconds),
+        );
+        line(
+            "Idle time skipped, single sessions",
+            format!("{} jumps, {:.1} s", idle.trace_jumps, idle.trace_skipped_seconds),
+        );
+        line(
+            "Sent · returned · cancelled",
+            format!("{} · {} · {}", counters.sent, counters.completed, counters.cancelled),
+        );
     }
     for note in &summary.notes {
         line("Note", escape(note));
@@ -242,7 +259,7 @@ fn footer(summary: &Summary<'_>) -> String {
 }
 
 /// Fills each place once, in one pass: what is filled in is not looked at again.
-fn fill(template: &str, places: &[(&str, String)]) -> String {
+pub(crate) fn fill(template: &str, places: &[(&str, String)]) -> String {
     let mut out = String::with_capacity(template.len());
     let mut rest = template;
     while let Some(start) = rest.find("{{") {
@@ -257,7 +274,7 @@ fn fill(template: &str, places: &[(&str, String)]) -> String {
     out
 }
 
-fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 

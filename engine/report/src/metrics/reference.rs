@@ -70,7 +70,11 @@ const EXPLAINED: &[(&str, &str, &str)] = &[
     ("total_output_tokens", "sum of output_token_count", NO_TOKENS),
     ("total_reasoning_tokens", "sum of reasoning_token_count", NO_TOKENS),
     ("total_error_isl", "sum of error_isl", "no failure, or the server's counts are used"),
-    ("overall_usage_prompt_cache_read_pct", "100 total cache read tokens / total prompt tokens", "the server reports no cached tokens"),
+    (
+        "overall_usage_prompt_cache_read_pct",
+        "100 total cache read tokens / total prompt tokens",
+        "the server reports no cached tokens",
+    ),
     ("benchmark_duration", "last content chunk of all - first start of all, valid records", "no valid record"),
     ("request_throughput", "request_count / W", "W is unknown"),
     ("output_token_throughput", "total_osl / W", NO_TOKENS),
@@ -80,7 +84,11 @@ const EXPLAINED: &[(&str, &str, &str)] = &[
     ("effective_prefill_concurrency", "records with s <= t < g", "no valid record"),
     ("effective_decode_concurrency", "records with g <= t < e", "no valid record"),
     ("effective_prefill_throughput", "sum of isl / (g - s) over records before their first token", NO_TOKENS),
-    ("effective_decode_throughput", "sum over records of (osl - 1) / gaps, spread over each gap longer than 0", NO_TOKENS),
+    (
+        "effective_decode_throughput",
+        "sum over records of (osl - 1) / gaps, spread over each gap longer than 0",
+        NO_TOKENS,
+    ),
     ("effective_total_throughput", "prefill as above + (osl - 1) / (e - g)", NO_TOKENS),
     ("tokens_in_flight", "isl from s, +1 at g, the rest with the chunks, all gone at e", NO_TOKENS),
     ("credit_to_start_latency", "start - the instant the turn was released, not below 0", "no record"),
@@ -93,7 +101,11 @@ const FAMILIES: &[(&str, &str, &str)] = &[
     ("usage_", "the field of the last non-empty usage object of the answer", "the server does not send the field"),
     ("effective_", "throughput / concurrency of the stage, 0 when nobody is in it", NO_TOKENS),
     ("active_", "the effective curve, only while the stage is busy", NO_TOKENS),
-    ("adj_", "the metric with one infinite value a failure; percentiles by nearest rank", "no failure; each figure that a failure decides"),
+    (
+        "adj_",
+        "the metric with one infinite value a failure; percentiles by nearest rank",
+        "no failure; each figure that a failure decides",
+    ),
 ];
 
 /// The metrics as a Markdown table: tag, name, unit, formula, when it is missing.

@@ -76,8 +76,8 @@ impl ServerMetrics {
             });
             for (labels, value) in scraped.values {
                 let key = (endpoint.to_owned(), labels);
-                let full = self.points >= MOST_POINTS
-                    || (self.series >= MOST_SERIES && !family.series.contains_key(&key));
+                let full =
+                    self.points >= MOST_POINTS || (self.series >= MOST_SERIES && !family.series.contains_key(&key));
                 if full {
                     self.refused = true;
                     continue;

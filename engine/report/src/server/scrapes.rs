@@ -85,9 +85,9 @@ impl ScrapeLog {
         if self.failure.is_some() {
             return;
         }
-        let written = serde_json::to_string(line).map_err(|error| error.to_string()).and_then(|text| {
-            self.file.write_all(format!("{text}\n").as_bytes()).map_err(|error| error.to_string())
-        });
+        let written = serde_json::to_string(line)
+            .map_err(|error| error.to_string())
+            .and_then(|text| self.file.write_all(format!("{text}\n").as_bytes()).map_err(|error| error.to_string()));
         self.failure = written.err();
     }
 }
@@ -152,7 +152,9 @@ pub fn read_scrapes(dir: &Path) -> Result<Option<ServerMetrics>, ReportError> {
                     Body::Whole(text) => *lines = text.split('\n').map(str::to_owned).collect(),
                     Body::Changed(changed) => {
                         for (place, text) in changed {
-                            let known = lines.get_mut(place).ok_or_else(|| bad("it changes a line that is not there".into()))?;
+                            let known = lines
+                                .get_mut(place)
+                                .ok_or_else(|| bad("it changes a line that is not there".into()))?;
                             *known = text;
                         }
                     }

@@ -130,8 +130,7 @@ fn the_log_of_scrapes_gives_the_same_metrics_even_when_torn() {
 fn a_server_that_makes_up_labels_does_not_fill_the_memory() {
     let mut metrics = ServerMetrics::new(vec![URL.into()]);
     for scrape in 0..3 {
-        let lines: Vec<String> =
-            (0..30_000).map(|n| format!("requests{{id=\"{scrape}-{n}\"}} 1")).collect();
+        let lines: Vec<String> = (0..30_000).map(|n| format!("requests{{id=\"{scrape}-{n}\"}} 1")).collect();
         metrics.add(URL, scrape * SECOND, 1.0, &lines.join("\n"));
     }
     assert!(metrics.overflowed());

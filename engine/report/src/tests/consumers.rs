@@ -26,7 +26,9 @@ fn runs() -> Vec<(&'static str, tempfile::TempDir, Value)> {
         let summary = serde_json::from_str(&read(dir.path(), "profile_export_aiperf.json")).unwrap();
         (name, dir, summary)
     };
-    let broken = || [answer(0, Phase::Warmup, 0.0, 1), failure(1, Phase::Profiling, 1200.0), failure(2, Phase::Profiling, 1300.0)];
+    let broken = || {
+        [answer(0, Phase::Warmup, 0.0, 1), failure(1, Phase::Profiling, 1200.0), failure(2, Phase::Profiling, 1300.0)]
+    };
     vec![
         make("finished", &|dir| record_run(dir, &requests(), None)),
         make("interrupted", &|dir| {
@@ -85,14 +87,27 @@ fn the_aggregate_row_comes_to_what_our_summary_says() {
             let (start, end) = (&record["metadata"]["request_start_ns"], &record["metadata"]["request_end_ns"]);
             assert!(start.is_i64() && end.as_i64().unwrap() >= start.as_i64().unwrap(), "{name}");
             assert!(record["metadata"]["conversation_id"].as_str().unwrap().starts_with("trace_"), "{name}");
-            assert!(record["metadata"]["turn_index"].is_u64() && record["metadata"]["source_trace_id"].is_string(), "{name}");
+            assert!(
+                record["metadata"]["turn_index"].is_u64() && record["metadata"]["source_trace_id"].is_string(),
+                "{name}"
+            );
         }
         let (failed, valid): (Vec<&&Value>, Vec<&&Value>) = profiling.iter().partition(|r| truthy(&r["error"]));
-        assert!(failed.iter().all(|record| record["error"]["type"].as_str().is_some_and(|kind| !kind.contains(' '))), "{name}");
+        assert!(
+            failed.iter().all(|record| record["error"]["type"].as_str().is_some_and(|kind| !kind.contains(' '))),
+            "{name}"
+        );
         assert_eq!(summary["request_count"]["avg"].as_f64().unwrap_or(0.0), valid.len() as f64, "{name}");
         assert_eq!(summary["error_request_count"]["avg"].as_f64().unwrap_or(0.0), failed.len() as f64, "{name}");
         let values = |tag| valid.iter().filter_map(|record| metric(record, tag)).collect::<Vec<_>>();
-        for tag in ["input_sequence_length", "output_sequence_length", "time_to_first_token", "request_latency", "inter_token_latency", "full_response_inter_token_latency"] {
+        for tag in [
+            "input_sequence_length",
+            "output_sequence_length",
+            "time_to_first_token",
+            "request_latency",
+            "inter_token_latency",
+            "full_response_inter_token_latency",
+        ] {
             for (key, p) in [("p50", 50.0), ("p90", 90.0), ("p95", 95.0)] {
                 let ours = summary[tag][key].as_f64();
                 match (percentile(values(tag), p), ours) {
@@ -115,7 +130,11 @@ fn the_aggregate_row_comes_to_what_our_summary_says() {
         let theoretical = &summary["theoretical_prefix_cache_hit"];
         if !valid.is_empty() {
             assert_eq!(theoretical["unit"], "%", "{name}");
-            assert_eq!((theoretical["sum"].as_u64(), theoretical["count"].as_u64()), (Some(3 * valid.len() as u64), Some(4 * valid.len() as u64)), "{name}");
+            assert_eq!(
+                (theoretical["sum"].as_u64(), theoretical["count"].as_u64()),
+                (Some(3 * valid.len() as u64), Some(4 * valid.len() as u64)),
+                "{name}"
+            );
         }
     }
 }
@@ -161,7 +180,8 @@ fn the_power_window_is_the_profiling_window_with_an_offset() {
         }
         let valid = records(dir.path());
         let valid = valid.iter().filter(|r| r["metadata"]["benchmark_phase"] == "profiling" && r["error"].is_null());
-        let counted = valid.filter(|r| metric(r, "input_sequence_length").is_some() && metric(r, "output_sequence_length").is_some());
+        let counted = valid
+            .filter(|r| metric(r, "input_sequence_length").is_some() && metric(r, "output_sequence_length").is_some());
         let expected = if name == "no usage" { 0.0 } else { summary["request_count"]["avg"].as_f64().unwrap_or(0.0) };
         assert_eq!(counted.count() as f64, expected, "{name}: a record without token counts spoils the window");
     }
@@ -185,14 +205,21 @@ fn workload_summaries_and_sweeps_read_every_run() {
         for column in ["avg", "p50", "p90", "p99"] {
             assert!(columns.contains(&column), "{name}");
         }
-        let metrics: Vec<&str> = table.lines().skip(1).map(|line| {
-            assert_eq!(line.split(',').count(), columns.len(), "{name}: {line}");
-            line.split(',').next().unwrap()
-        }).collect();
-        let pairs: Vec<&str> = scalars.lines().map(|line| {
-            assert_eq!(line.split(',').count(), 2, "{name}: {line}");
-            line.split(',').next().unwrap()
-        }).collect();
+        let metrics: Vec<&str> = table
+            .lines()
+            .skip(1)
+            .map(|line| {
+                assert_eq!(line.split(',').count(), columns.len(), "{name}: {line}");
+                line.split(',').next().unwrap()
+            })
+            .collect();
+        let pairs: Vec<&str> = scalars
+            .lines()
+            .map(|line| {
+                assert_eq!(line.split(',').count(), 2, "{name}: {line}");
+                line.split(',').next().unwrap()
+            })
+            .collect();
         if name != "all failed" {
             for wanted in ["Time to First Token (ms)", "Request Latency (ms)"] {
                 assert!(metrics.contains(&wanted), "{name}: {wanted}");
@@ -203,7 +230,10 @@ fn workload_summaries_and_sweeps_read_every_run() {
         }
         if name == "finished" {
             assert!(metrics.contains(&"Inter Token Latency (ms)"));
-            assert!(pairs.contains(&"Output Token Throughput (tokens/sec)") && pairs.contains(&"Total Token Throughput (tokens/sec)"));
+            assert!(
+                pairs.contains(&"Output Token Throughput (tokens/sec)")
+                    && pairs.contains(&"Total Token Throughput (tokens/sec)")
+            );
         }
     }
 }
@@ -215,7 +245,9 @@ fn one_token_answers_and_empty_runs_are_whole_results() {
     export(&record_run(dir.path(), &ones, None), &ExportFacts { html: true, ..facts(dir.path()) }).unwrap();
     let summary: Value = serde_json::from_str(&read(dir.path(), "profile_export_aiperf.json")).unwrap();
     assert_eq!(summary["time_to_first_token"]["avg"], 100.0);
-    for tag in ["inter_token_latency", "time_to_second_token", "output_token_throughput_per_user", "inter_chunk_latency"] {
+    for tag in
+        ["inter_token_latency", "time_to_second_token", "output_token_throughput_per_user", "inter_chunk_latency"]
+    {
         assert!(summary.get(tag).is_none(), "{tag}");
     }
     assert_eq!(summary["full_decode_duration"]["count"], 3);
@@ -226,7 +258,12 @@ fn one_token_answers_and_empty_runs_are_whole_results() {
     recorder.journal(header());
     recorder.journal(started(Phase::Warmup, 0.0));
     recorder.record(answer(0, Phase::Warmup, 10.0, 1).record());
-    recorder.journal(JournalLine::PhaseEnded(super::support::summary(Phase::Warmup, 0.0, 900.0, StopReason::Cancelled)));
+    recorder.journal(JournalLine::PhaseEnded(super::support::summary(
+        Phase::Warmup,
+        0.0,
+        900.0,
+        StopReason::Cancelled,
+    )));
     recorder.journal(ended(StopReason::Cancelled, true));
     let exported = export(&recorder.finish().unwrap(), &ExportFacts { html: true, ..facts(dir.path()) }).unwrap();
     assert_eq!(exported.verdict.code, 130);

@@ -94,13 +94,8 @@ fn summary(failures: bool) -> (tempfile::TempDir, Value) {
     let dir = tempfile::tempdir().unwrap();
     let mut requests = vec![answer(0, Phase::Warmup, 10.0, 1), answer(1, Phase::Warmup, 20.0, 1)];
     requests.extend((0..6).map(|n| answer(n, Phase::Profiling, 1500.0 + 700.0 * n as f64, 20 + n)));
-    for request in &mut requests {
-        if let Some(usage) = &mut request.usage {
-            usage.reasoning = Some(0);
-        }
-    }
     if failures {
-        requests.push(failure(7, Phase::Profiling, 4000.0));
+        requests.extend([failure(7, Phase::Profiling, 4000.0), failure(8, Phase::Profiling, 4100.0)]);
     }
     let run = record_run(dir.path(), &requests, None);
     let facts = ExportFacts {
@@ -119,7 +114,7 @@ fn the_summary_has_the_names_nesting_units_and_types_of_the_reference() {
     let (_dir, ours) = summary(false);
     let mut found = BTreeSet::new();
     differences("", ours.as_object().unwrap(), theirs.as_object().unwrap(), &mut found);
-    insta::assert_snapshot!("differences_of_a_summary", found.into_iter().collect::<Vec<_>>().join("\n"));
+    assert_eq!(found, BTreeSet::new());
 }
 
 #[test]
@@ -128,7 +123,11 @@ fn a_summary_with_failures_has_them_too() {
     let (_dir, ours) = summary(true);
     let mut found = BTreeSet::new();
     differences("", ours.as_object().unwrap(), theirs.as_object().unwrap(), &mut found);
-    insta::assert_snapshot!("differences_with_failures", found.into_iter().collect::<Vec<_>>().join("\n"));
+    // The reference's file is cut down, so ours has more; its run counted tokens itself, which gives failures a length; and
+    // it writes overflow counts of 0 next to other failures, which ours leaves out.
+    found.retain(|difference| !difference.starts_with("added"));
+    let meant = ["missing context_overflow_count", "missing error_isl", "missing skipped_context_overflow_count"];
+    assert_eq!(found, meant.map(str::to_owned).into());
 }
 
 #[test]
@@ -145,5 +144,5 @@ fn a_record_has_them_too() {
             differences(&format!("record.{part}."), ours, theirs, &mut found);
         }
     }
-    insta::assert_snapshot!("differences_of_a_record", found.into_iter().collect::<Vec<_>>().join("\n"));
+    assert_eq!(found, BTreeSet::new());
 }
