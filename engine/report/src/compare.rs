@@ -14,6 +14,9 @@ use crate::tokens::TokenCounts;
 /// Resamples of a bootstrap interval.
 const RESAMPLES: usize = 1000;
 
+/// Least number of values beyond a percentile for a bootstrap interval.
+const BEYOND: usize = 5;
+
 /// One side of a comparison: a run, or several runs of one plan.
 #[derive(Clone, Debug)]
 pub struct Side {
@@ -244,7 +247,9 @@ fn welch_percent(base: &[f64], other: &[f64]) -> Option<(f64, f64)> {
 /// 95% bootstrap interval of the percentile's difference in percent, by resampling requests of both sides (sorted). The
 /// numbers drawn are the same each time.
 fn bootstrap_percent(base: &[f64], other: &[f64], q: f64, inverse: bool) -> Option<(f64, f64)> {
-    if base.len() < 5 || other.len() < 5 {
+    // Too few values beyond the percentile: a resample hardly ever holds another one, and the interval means nothing.
+    let beyond = |n: usize| (n as f64 * (100.0 - q).min(q) / 100.0).floor() as usize;
+    if beyond(base.len()) < BEYOND || beyond(other.len()) < BEYOND {
         return None;
     }
     let mut random = SplitMix(0x5eed);
