@@ -455,6 +455,9 @@ pub(crate) struct CompareArgs {
     /// `table`, `json` or `markdown`
     #[arg(long, value_enum, default_value_t = CompareFormat::Table)]
     pub(crate) format: CompareFormat,
+    /// Also write a page with overlaid distributions
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
     /// Show the figures of different workloads too
     #[arg(long)]
     pub(crate) force: bool,

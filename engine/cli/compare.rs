@@ -37,6 +37,11 @@ pub(crate) fn compare(args: &CompareArgs) -> CommandResult {
     }
     let sides = results.iter().map(side).collect::<Result<Vec<_>, _>>()?;
     let comparison = compare_sides(&sides);
+    if let Some(path) = &args.html {
+        let page = comparison.page(&sides, &verdict(&differences, &results));
+        std::fs::write(path, page)
+            .map_err(|error| Failure::Failed(format!("cannot write {}: {error}", path.display())))?;
+    }
     let digests: Vec<&Value> = results.iter().map(|result| &result.lock["digest"]).collect();
     let text = match args.format {
         CompareFormat::Table => format!("{}\n{}", verdict(&differences, &results), comparison.table()),

@@ -70,7 +70,7 @@ pub(crate) fn once(loaded: &Loaded, run: &RunOf) -> CommandResult {
             duration: prepared.options.duration,
             warmup_target: prepared.options.pressure.is_none().then_some(primers),
             realtime: loaded.plan.ui.realtime && interval > 0.0,
-            bars: loaded.plan.ui.kind == "simple",
+            bars: matches!(loaded.plan.ui.kind.as_str(), "simple" | "auto"),
             glance: scraping.as_ref().map(|scraping| Box::new(scraping.glance()) as Glance),
         };
         Progress::start(recorder.clone(), clock, options)
@@ -209,6 +209,7 @@ impl Prepared {
                 wall_origin_ns,
                 records: loaded.plan.output.level != "summary",
                 events: loaded.plan.output.events,
+                outputs: loaded.plan.output.responses,
                 counter: self.counts_on_our_side.then(|| Arc::new(self.tokenizer.clone()) as Arc<dyn TokenCounter>),
                 at_phase_bounds,
             },
@@ -267,7 +268,12 @@ impl Prepared {
             log_file: Some(run.log_file.clone()),
             ..settings::export_facts(loaded, self.dir.clone(), self.dataset.clone(), run.cancel_exit_zero)
         };
-        let exported = export(&data, &facts).map_err(Failure::of)?;
+        let exported = export(&data, &facts).map_err(|error| {
+            Failure::Failed(format!(
+                "{error}; the records up to then are kept: `agentx report {}` makes the exports",
+                self.dir.display()
+            ))
+        })?;
         for note in &data.notes {
             tracing::warn!("{note}");
         }

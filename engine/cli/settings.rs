@@ -27,7 +27,6 @@ pub(crate) fn unsupported(plan: &ResolvedPlan) -> Result<(), Failure> {
         }
     };
     refuse(plan.output.level == "raw", "output.level", "use `records` or `summary`");
-    refuse(plan.output.responses, "output.responses", "leave it false");
     refuse(plan.output.http_trace, "output.http_trace", "leave it false; HTTP timings are in every record's metrics");
     refuse(plan.model.selection != "round_robin", "model.selection", "use `round_robin`");
     refuse(plan.tokenizer.apply_chat_template, "tokenizer.apply_chat_template", "leave it false");
@@ -168,7 +167,7 @@ pub(crate) fn wire(plan: &ResolvedPlan) -> Result<WireOptions, Failure> {
         tls: TlsOptions { ca_file: target.tls.ca_file.as_ref().map(PathBuf::from), verify: target.tls.verify },
         tcp_user_timeout: duration(target.tcp_user_timeout),
         overflow_phrases: plan.limits.context_overflow_substrings.clone(),
-        keep_text: counts_on_our_side(plan),
+        keep_text: counts_on_our_side(plan) || plan.output.responses,
         ..WireOptions::default()
     };
     options.validate().map_err(|error| Failure::Usage(error.to_string()))?;

@@ -3,6 +3,7 @@
 use agentx_types::Phase;
 use serde::Serialize;
 
+use crate::export::{escape, fill};
 use crate::metrics::{MetricSet, PhaseOptions, compute, definition};
 use crate::row::Row;
 use crate::rundata::RunData;
@@ -12,6 +13,9 @@ use crate::tokens::TokenCounts;
 
 /// Resamples of a bootstrap interval.
 const RESAMPLES: usize = 1000;
+
+/// Least number of values beyond a percentile for a bootstrap interval.
+const BEYOND: usize = 5;
 
 /// One side of a comparison: a run, or several runs of one plan.
 #[derive(Clone, Debug)]
@@ -243,7 +247,9 @@ fn welch_percent(base: &[f64], other: &[f64]) -> Option<(f64, f64)> {
 /// 95% bootstrap interval of the percentile's difference in percent, by resampling requests of both sides (sorted). The
 /// numbers drawn are the same each time.
 fn bootstrap_percent(base: &[f64], other: &[f64], q: f64, inverse: bool) -> Option<(f64, f64)> {
-    if base.len() < 5 || other.len() < 5 {
+    // Too few values beyond the percentile: a resample hardly ever holds another one, and the interval means nothing.
+    let beyond = |n: usize| (n as f64 * (100.0 - q).min(q) / 100.0).floor() as usize;
+    if beyond(base.len()) < BEYOND || beyond(other.len()) < BEYOND {
         return None;
     }
     let mut random = SplitMix(0x5eed);
@@ -260,7 +266,7 @@ fn bootstrap_percent(base: &[f64], other: &[f64], q: f64, inverse: bool) -> Opti
     Some((at(2.5)?, at(97.5)?))
 }
 
-/// SplitMix64: small, good enough to draw indices with.
+/// `SplitMix64`: small, good enough to draw indices with.
 struct SplitMix(u64);
 
 impl SplitMix {
@@ -298,7 +304,7 @@ impl SplitMix {
 }
 
 impl Comparison {
-    fn cells(&self, figure: &Figure) -> Vec<String> {
+    fn cells(figure: &Figure) -> Vec<String> {
         let name = format!("{} {} ({})", figure.name, figure.stat, figure.unit);
         let values = figure.values.iter().map(|value| number(*value));
         let changes =
@@ -316,7 +322,7 @@ impl Comparison {
     pub fn table(&self) -> String {
         let header = self.header();
         let align = vec![Align::Right; header.len()];
-        let rows = self.figures.iter().map(|figure| self.cells(figure)).collect();
+        let rows = self.figures.iter().map(Self::cells).collect();
         let title = "Comparison (differences in percent, 95% interval; * leaves zero out)".to_owned();
         Table { title, header, align, rows }.render(0)
     }
@@ -327,9 +333,64 @@ impl Comparison {
             format!("| {} |\n", cells.iter().map(|c| c.replace('|', "\\|")).collect::<Vec<_>>().join(" | "))
         };
         let rule = format!("|{}\n", "---|".repeat(self.header().len()));
-        let rows: String = self.figures.iter().map(|figure| row(self.cells(figure))).collect();
+        let rows: String = self.figures.iter().map(|figure| row(Self::cells(figure))).collect();
         format!("{}{rule}{rows}", row(self.header()))
     }
+}
+
+/// Points of a curve of the page.
+const CURVE_POINTS: usize = 200;
+
+impl Comparison {
+    /// A page with overlaid distributions and the table; `verdict` says whether the results compare.
+    pub fn page(&self, sides: &[Side], verdict: &str) -> String {
+        let header: Vec<String> = self.header().iter().map(|cell| format!("<th>{}</th>", escape(cell))).collect();
+        let rows = self.figures.iter().map(|figure| {
+            let cells = Self::cells(figure).into_iter().map(|cell| {
+                let class = if cell.ends_with("better") {
+                    " class=\"better\""
+                } else if cell.ends_with("worse") {
+                    " class=\"worse\""
+                } else {
+                    ""
+                };
+                format!("<td{class}>{}</td>", escape(&cell))
+            });
+            format!("<tr>{}</tr>\n", cells.collect::<Vec<_>>().concat())
+        });
+        let table = format!("<tr>{}</tr>\n{}", header.concat(), rows.collect::<Vec<_>>().concat());
+        let charts: Vec<serde_json::Value> = DISTRIBUTIONS
+            .iter()
+            .map(|(tag, of, _, inverse)| {
+                let known = definition(tag);
+                let curves: Vec<Vec<(f64, f64)>> =
+                    sides.iter().map(|side| curve(&side.pooled(*of), *inverse)).collect();
+                serde_json::json!({
+                    "name": known.map_or("E2E Normalized Interactivity", |metric| metric.header),
+                    "unit": known.map_or("tokens/sec/user", |metric| metric.unit),
+                    "curves": curves,
+                })
+            })
+            .collect();
+        let data = serde_json::json!({"sides": self.sides, "charts": charts}).to_string();
+        let places = [
+            ("{{TITLE}}", escape(&format!("Comparison: {}", self.sides.join(", ")))),
+            ("{{VERDICT}}", escape(verdict)),
+            ("{{TABLE}}", table),
+            ("{{DATA}}", data.replace('<', "\\u003c")),
+        ];
+        fill(include_str!("export/compare.html"), &places)
+    }
+}
+
+/// Value and share of requests below it, percent; of inverses, when the figure is one.
+fn curve(sorted: &[f64], inverse: bool) -> Vec<(f64, f64)> {
+    let points = (0..=CURVE_POINTS).filter_map(|step| {
+        let q = 100.0 * step as f64 / CURVE_POINTS as f64;
+        let value = crate::metrics::percentile(sorted.len(), |index| sorted[index], q)?;
+        if inverse { (value > 0.0).then(|| (1.0 / value, 100.0 - q)) } else { Some((value, q)) }
+    });
+    points.collect()
 }
 
 /// `+3.2% [+1.0, +5.1] * better`.

@@ -19,6 +19,7 @@ mod line;
 mod live;
 pub mod metrics;
 mod names;
+mod outputs;
 pub mod progress;
 mod row;
 mod rundata;

@@ -90,6 +90,9 @@ pub type ScrapeSink = Box<dyn FnMut(Scrape) + Send>;
 /// Silent endpoints are asked again after this time: a server may come up late.
 const RETRY: Duration = Duration::from_secs(10);
 
+/// Failures in a row after which an endpoint counts as silent; one that never answered is silent from the start.
+const PATIENCE: u32 = 5;
+
 /// Between two warnings of one endpoint's failures nothing more is said.
 const LONG_SILENCE: i64 = 60_000_000_000;
 
@@ -230,6 +233,7 @@ impl Endpoint {
     ) {
         let mut first = true;
         let mut silent_since: Option<Nanos> = None;
+        let mut patience = 0_u32;
         loop {
             let at = self.clock.now();
             let answer = tokio::select! {
@@ -244,10 +248,12 @@ impl Endpoint {
             match answer {
                 Ok(body) => {
                     silent_since = None;
+                    patience = PATIENCE;
                     let scrape = Scrape { url: self.url.clone(), at, latency, body };
                     (self.sink.lock().unwrap_or_else(PoisonError::into_inner))(scrape);
                 }
                 Err(reason) => {
+                    patience = patience.saturating_sub(1);
                     let known = silent_since.is_some_and(|since| at - since < Nanos(LONG_SILENCE));
                     if !known {
                         silent_since = Some(at);
@@ -260,7 +266,8 @@ impl Endpoint {
                 answered.send(good).unwrap_or_default();
             }
             let cost = self.clock.now() - before;
-            let pause = if good { self.options.interval } else { self.options.interval.max(RETRY) };
+            let alive = patience > 0;
+            let pause = if alive { self.options.interval } else { self.options.interval.max(RETRY) };
             let spent = Duration::from_nanos((self.clock.now() - at).0.max(0) as u64);
             // At most a tenth of one core goes into reading answers.
             let pause = pause.saturating_sub(spent).max(Duration::from_nanos((cost.0 * 9).max(0) as u64));
@@ -269,7 +276,7 @@ impl Endpoint {
             tokio::select! {
                 biased;
                 _ = stopped.wait_for(|stopped| *stopped) => return,
-                changed = poked.changed(), if good => {
+                changed = poked.changed(), if alive => {
                     if changed.is_err() {
                         return;
                     }
@@ -285,7 +292,8 @@ impl Endpoint {
             *request.headers_mut() = headers.clone();
         }
         request.headers_mut().insert(ACCEPT, HeaderValue::from_static("text/plain"));
-        let mut response = request.send().await.map_err(|error| error.to_string())?;
+        // A connection of its own each time: there is none to find closed.
+        let mut response = request.force_close().send().await.map_err(|error| error.to_string())?;
         if !response.status().is_success() {
             return Err(format!("HTTP {}", response.status().as_u16()));
         }

@@ -14,6 +14,7 @@ pub(crate) use csv::row as csv_row;
 pub(crate) use json::timestamp;
 #[cfg(test)]
 pub(crate) use json::values as statistics_object;
+pub(crate) use page::{escape, fill};
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -271,6 +272,10 @@ pub fn export(run: &RunData, facts: &ExportFacts) -> Result<Exported, ReportErro
     let records = facts.dir.join(names.records());
     if facts.level != ExportLevel::Summary && records.exists() {
         files.push(Written { label: "Records Export", path: records });
+    }
+    let outputs = facts.dir.join(FileNames::OUTPUTS);
+    if outputs.exists() {
+        files.push(Written { label: "Outputs Export", path: outputs });
     }
     let console = console::render(&summary, &files);
     files::write(&mut files, "Console Export", facts.dir.join(names.console()), console.as_bytes())?;

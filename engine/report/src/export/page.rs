@@ -19,11 +19,15 @@ const CURVE_POINTS: i64 = 600;
 
 /// The page.
 pub(super) fn render(summary: &Summary<'_>) -> String {
-    let title = summary.facts.plan.get("title").and_then(Value::as_str).map(str::to_owned).unwrap_or_else(|| {
-        let models = summary.facts.models.join(", ");
-        let parts = [summary.facts.product.as_str(), models.as_str()].into_iter().filter(|part| !part.is_empty());
-        parts.collect::<Vec<_>>().join(" · ")
-    });
+    let named = summary.facts.plan.get("title").and_then(Value::as_str);
+    let title = named.map_or_else(
+        || {
+            let models = summary.facts.models.join(", ");
+            let parts = [summary.facts.product.as_str(), models.as_str()].into_iter().filter(|part| !part.is_empty());
+            parts.collect::<Vec<_>>().join(" · ")
+        },
+        str::to_owned,
+    );
     let places = [
         ("{{TITLE}}", escape(&title)),
         ("{{FACTS}}", escape(&facts(summary))),
@@ -112,7 +116,7 @@ fn tiles(summary: &Summary<'_>) -> String {
     let errors = count("error_request_count");
     let failed =
         if errors > 0.0 { format!("<span class=\"no\">{} failed</span>", brief(errors)) } else { "none failed".into() };
-    let completed = rows.len().to_string();
+    let completed = brief(rows.len() as f64).trim_end_matches(".00").to_owned();
     out += &tile(false, None, "", "Requests", failed).replacen('–', &completed, 1);
     let hit = measured.map_or_else(|| "server: not reported".to_owned(), |pct| format!("server: {}%", brief(pct)));
     out += &tile(false, set.avg("theoretical_prefix_cache_hit"), "%", "Theoretical cache hit", hit);
@@ -120,8 +124,8 @@ fn tiles(summary: &Summary<'_>) -> String {
 }
 
 fn table_row(cells: &[&str]) -> String {
-    let cells: String = cells.iter().map(|cell| format!("<td>{cell}</td>")).collect();
-    format!("<tr>{cells}</tr>\n")
+    let cells: Vec<String> = cells.iter().map(|cell| format!("<td>{cell}</td>")).collect();
+    format!("<tr>{}</tr>\n", cells.concat())
 }
 
 fn errors(summary: &Summary<'_>) -> String {
@@ -129,7 +133,7 @@ fn errors(summary: &Summary<'_>) -> String {
     if errors.is_empty() {
         return String::new();
     }
-    let rows: String = errors
+    let rows: Vec<String> = errors
         .iter()
         .map(|(error, count)| {
             let code = error.code.map_or_else(String::new, |code| code.to_string());
@@ -142,7 +146,8 @@ fn errors(summary: &Summary<'_>) -> String {
         .collect();
     format!(
         "<section class=\"card\"><h2>Errors</h2><p class=\"sub\">Distinct errors of the profiling phase</p><div \
-         class=\"scroll\"><table><tr><th>Type</th><th>Code</th><th style=\"text-align:left\">Message</th><th>Count</th></tr>{rows}</table></div></section>"
+         class=\"scroll\"><table><tr><th>Type</th><th>Code</th><th style=\"text-align:left\">Message</th><th>Count</th></tr>{}</table></div></section>",
+        rows.concat()
     )
 }
 
@@ -254,7 +259,7 @@ fn footer(summary: &Summary<'_>) -> String {
 }
 
 /// Fills each place once, in one pass: what is filled in is not looked at again.
-fn fill(template: &str, places: &[(&str, String)]) -> String {
+pub(crate) fn fill(template: &str, places: &[(&str, String)]) -> String {
     let mut out = String::with_capacity(template.len());
     let mut rest = template;
     while let Some(start) = rest.find("{{") {
@@ -269,7 +274,7 @@ fn fill(template: &str, places: &[(&str, String)]) -> String {
     out
 }
 
-fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 

@@ -39,7 +39,7 @@ pub(crate) type Curve = Vec<(i64, f64)>;
 impl ServerMetrics {
     /// The newest figures.
     pub fn glance(&self) -> ServerGlance {
-        let newest = |names| self.fold(names, |series| series.last());
+        let newest = |names| self.fold(names, super::series::Series::last);
         ServerGlance {
             cache_hits: newest(HITS).map(|(sum, _)| sum),
             cache_queries: newest(QUERIES).map(|(sum, _)| sum),
@@ -71,8 +71,8 @@ impl ServerMetrics {
     /// Curves over `window`, at most `points` each: what each is called, and its points.
     pub(crate) fn curves(&self, window: Window, points: i64) -> Vec<(&'static str, Curve)> {
         let step = ((window.end_ns - window.start_ns) / points.max(1)).max(1_000_000_000);
-        let instants: Vec<i64> =
-            (0..).map(|index| window.start_ns + index * step).take_while(|at| *at <= window.end_ns).collect();
+        let steps = (window.end_ns - window.start_ns) / step;
+        let instants: Vec<i64> = (0..=steps).map(|index| window.start_ns + index * step).collect();
         let gauge = |names: &[&str], highest: bool| -> Curve {
             let value =
                 |at: i64| self.fold(names, |series| series.at(at)).map(|(sum, max)| if highest { max } else { sum });
