@@ -123,21 +123,31 @@ impl Prepared {
         }
         let source = CorpusSource::of_plan(plan)?;
         let corpus = load(&source.paths, &settings::corpus(plan)).map_err(Failure::of)?;
-        let facts = CorpusFacts {
+        let mut facts = CorpusFacts {
             source: source.name.clone(),
             revision: source.revision.clone(),
             sha256: corpus.sha256.clone(),
             traces_loaded: corpus.templates.len() as u64,
             traces_dropped: (corpus.report.scanned - corpus.report.loaded) as u64,
             traces_dropped_by_context: corpus.report.rejected as u64,
+            text: None,
         };
         let templates: Arc<[Arc<SessionTemplate>]> = corpus.templates.into_iter().map(Arc::new).collect();
         let tokenizer = Tokenizer::load(&plan.tokenizer.source, Some(&plan.tokenizer.revision)).map_err(Failure::of)?;
-        let text =
-            Arc::new(CorpusText::new(templates.iter().cloned(), TextPool::build(&tokenizer, plan.sampling.seed)));
+        let pool = TextPool::build_kind(&tokenizer, plan.sampling.seed, settings::text_kind(plan));
+        let text = Arc::new(CorpusText::new(templates.iter().cloned(), pool));
         for line in settings::text_warnings(&text) {
             tracing::warn!("{line}");
         }
+        let of_text = settings::text_facts(&text);
+        if !of_text.exact {
+            tracing::warn!(
+                "prompts are off by {:.1} tokens in the mean and {} at most, counted on a sample of requests",
+                of_text.mean_diff,
+                of_text.max_diff
+            );
+        }
+        facts.text = Some(of_text);
         tracing::info!("random seed {}", plan.sampling.seed);
 
         let corpus_identity = CorpusIdentity {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agentx_corpus::text::{CorpusText, Exactness};
+use agentx_corpus::text::{CorpusText, Exactness, TextKind, verify_tokens};
 use agentx_corpus::{CorpusOptions, DelayMode, SessionTemplate, UnknownKeys, WekaKnobs};
 use agentx_mock::MockOptions;
 use agentx_plan::{Loaded, ResolvedPlan, Seconds, input_config};
@@ -12,11 +12,14 @@ use agentx_replay::core::step::Moment;
 use agentx_replay::core::stream::{Go, PlayIdentity, RequestShop, StreamState};
 use agentx_replay::{Identity, Pressure, ReplayOptions, SamplingStrategy};
 use agentx_report::{ExportFacts, ExportLevel, OslMismatch, ScenarioFacts, TokenCounts};
-use agentx_types::{LaneIndex, Nanos, Phase, PlayNumber, PromptAt, RequestKey, Secret};
+use agentx_types::{LaneIndex, Nanos, Phase, PlayNumber, PromptAt, RequestKey, Secret, TextFacts};
 use agentx_wire::{ConnectionReuse, SessionHeader, TlsOptions, WireOptions};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
+
+/// Requests counted again where token counts are not exact.
+const DRIFT_SAMPLE: usize = 400;
 
 /// Keys that a plan may hold but this version does not carry out: each is refused with its reason, all at once.
 pub(crate) fn unsupported(plan: &ResolvedPlan) -> Result<(), Failure> {
@@ -30,7 +33,6 @@ pub(crate) fn unsupported(plan: &ResolvedPlan) -> Result<(), Failure> {
     refuse(plan.output.http_trace, "output.http_trace", "leave it false; HTTP timings are in every record's metrics");
     refuse(plan.model.selection != "round_robin", "model.selection", "use `round_robin`");
     refuse(plan.tokenizer.apply_chat_template, "tokenizer.apply_chat_template", "leave it false");
-    refuse(plan.corpus.text != "coding", "corpus.text", "use `coding`");
     let sifted = plan.corpus.hf_subset.is_some() || plan.corpus.filters.as_ref().is_some_and(|map| !map.is_empty());
     refuse(sifted, "corpus.hf_subset and corpus.filters", "leave them out: a published corpus is one file, read whole");
     refuse(plan.ui.kind == "dashboard", "ui.type", "use `auto`, `simple` or `none`");
@@ -183,12 +185,36 @@ pub(crate) fn mock(plan: &ResolvedPlan) -> Result<Option<MockOptions>, Failure> 
     Ok(Some(options))
 }
 
+/// What prompts are made of.
+pub(crate) fn text_kind(plan: &ResolvedPlan) -> TextKind {
+    match plan.corpus.text.as_str() {
+        "sonnet" => TextKind::Sonnet,
+        "random" => TextKind::Random,
+        _ => TextKind::Coding,
+    }
+}
+
+/// How the prompts' lengths can be trusted, for the results. Where nothing adds up, requests chosen evenly over the
+/// corpus are counted.
+pub(crate) fn text_facts(text: &CorpusText) -> TextFacts {
+    let exact = text.pool().report().exactness != Exactness::Approximate;
+    let measured = (!exact).then(|| verify_tokens(text, Some(DRIFT_SAMPLE)));
+    TextFacts {
+        exact,
+        reads_like_code: text.pool().report().exactness == Exactness::Lines,
+        fallback: text.pool().report().fallback.clone(),
+        max_diff: measured.as_ref().map_or(0, |report| report.max_diff),
+        mean_diff: measured.as_ref().map_or(0.0, |report| report.mean_diff),
+    }
+}
+
 /// What a user should know of the prompts' text.
 pub(crate) fn text_warnings(text: &CorpusText) -> Vec<String> {
     let report = text.pool().report();
     let mut lines = text.warnings();
     match report.exactness {
         Exactness::Lines => {}
+        Exactness::WordsOnly if report.kind == TextKind::Random => {}
         Exactness::WordsOnly => lines.push(
             "with this tokenizer only rows of words add up exactly: prompts have the recorded token counts, but do not read like code"
                 .into(),

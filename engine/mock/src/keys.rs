@@ -61,7 +61,9 @@ mod tests {
     fn keys(size: u32, pieces: &[(u64, u32)]) -> Vec<u64> {
         let mut chain = Chain::new(size);
         let mut keys = Vec::new();
-        pieces.iter().for_each(|(identity, length)| chain.piece(*identity, *length, &mut keys));
+        for (identity, length) in pieces {
+            chain.piece(*identity, *length, &mut keys);
+        }
         keys
     }
 

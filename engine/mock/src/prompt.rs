@@ -72,7 +72,7 @@ pub(crate) struct ChatRequest {
 
 /// Counts tokens, each content once.
 pub(crate) struct Counter {
-    counter: Arc<dyn TokenCounter>,
+    tokenizer: Arc<dyn TokenCounter>,
     /// Tokens of a block of the prefix cache, if there is one.
     block_size: Option<u32>,
     known: Mutex<HashMap<[u8; 32], u64>>,
@@ -88,21 +88,23 @@ struct Step {
 }
 
 impl Counter {
-    pub(crate) fn new(counter: Arc<dyn TokenCounter>, block_size: Option<u32>) -> Self {
-        Self { counter, block_size, known: Mutex::default(), prefixes: Mutex::default() }
+    pub(crate) fn new(tokenizer: Arc<dyn TokenCounter>, block_size: Option<u32>) -> Self {
+        Self { tokenizer, block_size, known: Mutex::default(), prefixes: Mutex::default() }
     }
 
     /// Tokens of `text`, whose hash is `key`.
     fn count(&self, key: [u8; 32], text: &str) -> u64 {
-        remembered(&self.known, key, || self.counter.count(text))
+        remembered(&self.known, key, || self.tokenizer.count(text))
     }
 
     /// The blocks that end in `text`, whose message closes the prefix `prefix`.
     fn step(&self, prefix: [u8; 32], mut chain: Chain, text: &str) -> Arc<Step> {
         remembered(&self.prefixes, prefix, || {
-            let ids = self.counter.ids(text);
+            let ids = self.tokenizer.ids(text);
             let mut keys = Vec::new();
-            ids.iter().for_each(|id| chain.token(*id, &mut keys));
+            for id in &ids {
+                chain.token(*id, &mut keys);
+            }
             Arc::new(Step { tokens: ids.len() as u64, keys: keys.into(), chain })
         })
     }

@@ -111,6 +111,73 @@ fn tokens_keep_an_absolute_pace() {
 }
 
 #[test]
+fn the_prefix_cache_shows_in_usage_log_and_metrics() {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let server = start(MockOptions {
+        prefill_tps: Some(1000.0),
+        block_size: 10,
+        cache_blocks: Some(100),
+        log: Some(file.path().to_owned()),
+        ..fast()
+    });
+    let ask_for = |words| chat(&server, "", &prompt(words, json!({"max_tokens": 2}))).1;
+    let cached = |answer: &str| {
+        let answer: Value = serde_json::from_str(answer).expect("JSON");
+        answer["usage"]["prompt_tokens_details"]["cached_tokens"].as_u64()
+    };
+    assert_eq!(cached(&ask_for(200)), Some(0));
+    assert_eq!(cached(&ask_for(200)), Some(190));
+    // Another message, which begins with the same tokens.
+    assert_eq!(cached(&ask_for(255)), Some(200));
+    let (status, page) = ask(&server, "GET", "/metrics", "", "");
+    server.stop();
+    assert_eq!(status, 200);
+    let value = |name: &str| {
+        let line = page.lines().find(|line| line.starts_with(name)).expect("a line");
+        line.rsplit(' ').next().and_then(|value| value.parse::<u64>().ok())
+    };
+    assert_eq!(value("vllm:prompt_tokens_total"), Some(655));
+    assert_eq!(value("vllm:prefix_cache_hits_total"), Some(390));
+    assert_eq!(value("vllm:generation_tokens_total"), Some(6));
+    assert_eq!((value("vllm:num_requests_running"), value("vllm:request_success_total")), (Some(0), Some(3)));
+    let log = log(file.path());
+    let cached: Vec<_> = log.iter().map(|line| line["cached"].as_u64()).collect();
+    assert_eq!(cached, [Some(0), Some(190), Some(200)]);
+    let spent = |line: &Value| line["end"].as_i64().zip(line["arrival"].as_i64()).map_or(0, |(end, at)| end - at);
+    assert!(spent(&log[0]) >= 206_000_000, "{}", log[0]);
+}
+
+#[test]
+fn a_full_server_lets_requests_wait_and_forgets_those_that_leave() {
+    let server = start(MockOptions { ttft_ms: 30.0, itl_ms: 30.0, max_running: Some(1), ..MockOptions::default() });
+    let body = prompt(3, json!({"max_tokens": 10, "ignore_eos": true, "stream": true})).to_string();
+    let send = || {
+        let mut stream = TcpStream::connect(("127.0.0.1", server.port())).expect("a connection");
+        write!(stream, "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+            .expect("sent");
+        stream
+    };
+    let gauge = |name: &str| {
+        let page = ask(&server, "GET", "/metrics", "", "").1;
+        page.lines().find_map(|line| line.strip_prefix(name)?.rsplit(' ').next()?.parse::<u64>().ok())
+    };
+    let wait_for = |name: &str, value: u64| {
+        let clock = agentx_types::RunClock::start();
+        while gauge(name) != Some(value) {
+            assert!(clock.now().as_seconds() < 20.0, "{name} never was {value}");
+        }
+    };
+    let first = send();
+    wait_for("vllm:num_requests_running", 1);
+    let second = send();
+    wait_for("vllm:num_requests_waiting", 1);
+    drop(second);
+    drop(first);
+    let clock = agentx_types::RunClock::start();
+    assert!(chat(&server, "", &prompt(3, json!({"max_tokens": 1}))).0 == 200 && clock.now().as_seconds() < 20.0);
+}
+
+#[test]
 fn refusals_are_those_of_a_real_server() {
     let options = MockOptions {
         model: Some("m".into()),

@@ -136,6 +136,25 @@ pub struct CorpusFacts {
     pub traces_dropped: u64,
     /// Of these: peak above `corpus.max_context_tokens`.
     pub traces_dropped_by_context: u64,
+    /// How far the prompts' lengths can be trusted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<TextFacts>,
+}
+
+/// How far the lengths of prompts can be trusted with the run's tokenizer.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TextFacts {
+    /// Every prompt has the recorded number of tokens.
+    pub exact: bool,
+    /// The text is coding text, not rows of words.
+    pub reads_like_code: bool,
+    /// Why a better form of text was given up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fallback: Option<String>,
+    /// Largest difference found in a sample, tokens.
+    pub max_diff: u64,
+    /// Mean absolute difference over the sample, tokens.
+    pub mean_diff: f64,
 }
 
 /// The first line of the journal.

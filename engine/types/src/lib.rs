@@ -17,12 +17,12 @@ mod transport;
 mod units;
 
 pub use clock::RunClock;
-pub use dispatch::{CacheCounts, DispatchMeta, DispatchRequest, Phase, SourceKind, SourceRef, FirstToken};
+pub use dispatch::{CacheCounts, DispatchMeta, DispatchRequest, FirstToken, Phase, SourceKind, SourceRef};
 pub use event::{DispatchReason, Event, EventKind, HandoffStream, Word};
 pub use ids::{BranchIndex, ConversationIndex, LaneIndex, PlayNumber, RequestKey, TemplateIndex, TurnIndex};
 pub use journal::{
     BranchStats, ClientStats, CorpusFacts, IdleStats, JournalLine, PhaseCounters, PhaseSummary, RunEnd, RunHeader,
-    StopReason,
+    StopReason, TextFacts,
 };
 pub use outcome::{ErrorClass, HttpTiming, Outcome, OutcomeKind, RequestError, ResponseText, Usage};
 pub use prompt::{Marker, MarkerTarget, PromptAt, PromptReader, PromptRef, PromptSource};

@@ -24,7 +24,7 @@ impl Dice {
     }
 
     /// A number from `least` to `most`, both included.
-    pub(super) fn from_to(&mut self, least: u32, most: u32) -> u32 {
+    pub(super) fn between(&mut self, least: u32, most: u32) -> u32 {
         least + self.0.below((most - least) as usize + 1) as u32
     }
 
@@ -62,7 +62,7 @@ mod tests {
             all[10_000],
             all[15_000]
         );
-        let mut numbers = (0..1000).map(|_| dice.from_to(3, 5));
+        let mut numbers = (0..1000).map(|_| dice.between(3, 5));
         assert!(numbers.all(|number| (3..=5).contains(&number)));
     }
 }

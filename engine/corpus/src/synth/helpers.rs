@@ -17,9 +17,9 @@ impl Session<'_> {
     /// One small request that shares nothing with the session: a title, a topic, a check of a command.
     fn side_job(&mut self, t: f64) -> f64 {
         let mut context = Context::default();
-        let tokens = u64::from(self.dice.from_to(180, 1200)).min(self.options.max_context / 8);
+        let tokens = u64::from(self.dice.between(180, 1200)).min(self.options.max_context / 8);
         self.extend(&mut context, tokens);
-        let output = u64::from(self.dice.from_to(4, 40));
+        let output = u64::from(self.dice.between(4, 40));
         let request = self.request(t, &context, self.small, output, (Cause::User, true));
         let end = request.t + request.api_time;
         self.rows.push(RowJson::Request(request));
@@ -42,7 +42,7 @@ impl Session<'_> {
             }
         } else if self.dice.chance(0.016 * often) {
             let group = self.dice.chance(0.15);
-            let count = if group { self.dice.from_to(3, 5) } else { 1 };
+            let count = if group { self.dice.between(3, 5) } else { 1 };
             let ends = (0..count).map(|number| self.worker(start, number, context)).fold(end, f64::max);
             if group || self.dice.chance(0.6) {
                 return ends;
@@ -106,7 +106,7 @@ impl Session<'_> {
             t: start,
             kind: "subagent",
             agent_id: format!("agent_{:03}", self.agents),
-            subagent_type: KINDS[self.dice.from_to(0, 2) as usize],
+            subagent_type: KINDS[self.dice.between(0, 2) as usize],
             duration_ms: ((end - start) * 1000.0).round() as u64,
             total_tokens: requests.iter().map(|request| request.input + request.output).sum(),
             tool_use_count: None,
@@ -127,7 +127,7 @@ impl Session<'_> {
         let mut context = prefix.clone();
         let task = self.dice.count(tables::TASK).min(self.options.max_context / 8);
         self.extend(&mut context, task);
-        let turns = self.dice.from_to(2, 5);
+        let turns = self.dice.between(2, 5);
         let rows = self.chain(start, context, model, turns);
         requests.extend(rows);
         requests.sort_by(|a, b| a.t.total_cmp(&b.t));
@@ -149,5 +149,5 @@ impl Session<'_> {
 
 /// Subagents that start together: mostly one.
 fn parallel(dice: &mut Dice) -> u32 {
-    if dice.chance(0.62) { 1 } else { dice.from_to(2, 4) }
+    if dice.chance(0.62) { 1 } else { dice.between(2, 4) }
 }

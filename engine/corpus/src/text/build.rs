@@ -13,6 +13,7 @@ use super::measure::{Meter, Origin, Unit};
 use super::mix::{Draws, combine};
 use super::permutation::digits_for;
 use super::pool::{Pool, unescaped};
+use super::style::Style;
 use super::words;
 use crate::tokenizer::Tokenizer;
 
@@ -35,6 +36,18 @@ const USE_HEADS: u64 = 2;
 const USE_ORDERS: u64 = 3;
 const USE_TRIALS: u64 = 4;
 
+/// What text is made of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TextKind {
+    /// Code in several languages, diffs, logs, JSON, prose.
+    #[default]
+    Coding,
+    /// Prose alone.
+    Sonnet,
+    /// Rows of random words.
+    Random,
+}
+
 /// How far the text's token counts can be trusted with this tokenizer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -50,6 +63,8 @@ pub enum Exactness {
 /// What building the pool found out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TextReport {
+    /// What was asked for.
+    pub kind: TextKind,
     /// Whether counts are exact.
     pub exactness: Exactness,
     /// Pieces of text in the pool.
@@ -70,6 +85,24 @@ pub struct TextReport {
     pub seams: usize,
     /// Why a better form was given up; none for [`Exactness::Lines`].
     pub fallback: Option<String>,
+}
+
+impl TextReport {
+    fn new(kind: TextKind) -> Self {
+        Self {
+            kind,
+            exactness: Exactness::Lines,
+            pieces: 0,
+            dropped: 0,
+            bytes: 0,
+            words: 0,
+            line_start_words: 0,
+            edge_pairs: 0,
+            bad_pairs: 0,
+            seams: 0,
+            fallback: None,
+        }
+    }
 }
 
 impl fmt::Display for TextReport {
@@ -99,12 +132,23 @@ pub struct TextPool {
 }
 
 impl TextPool {
-    /// Builds and proves the pool. Depends on the tokenizer and the seed alone.
+    /// Builds and proves the pool of coding text. Depends on the tokenizer and the seed alone.
     pub fn build(tokenizer: &Tokenizer, seed: u64) -> Self {
+        Self::build_kind(tokenizer, seed, TextKind::Coding)
+    }
+
+    /// Builds and proves the pool. Depends on the tokenizer, the seed and the kind alone.
+    pub fn build_kind(tokenizer: &Tokenizer, seed: u64, kind: TextKind) -> Self {
         let meter = Meter::new(tokenizer);
         let mut list = meter.words(&words::all());
-        let lines = lines(&meter, &list, seed);
-        let (composer, mut report) = match lines {
+        if kind == TextKind::Random
+            && let Some(composer) = words_only(&meter, &list, seed)
+        {
+            let report = TextReport { exactness: Exactness::WordsOnly, ..TextReport::new(kind) };
+            return Self { composer, tokenizer: tokenizer.clone(), report }.counted();
+        }
+        let lines = lines(&meter, &list, seed, kind);
+        let (composer, report) = match lines {
             Ok(built) => built,
             Err((reason, mut report)) => {
                 report.fallback = Some(reason);
@@ -121,11 +165,16 @@ impl TextPool {
                 }
             }
         };
-        report.pieces = composer.pool().piece_count();
-        report.bytes = composer.pool().text_bytes();
-        report.words = composer.pool().words.len();
-        report.line_start_words = composer.pool().line_starts.len();
-        Self { composer, tokenizer: tokenizer.clone(), report }
+        Self { composer, tokenizer: tokenizer.clone(), report }.counted()
+    }
+
+    fn counted(mut self) -> Self {
+        let pool = self.composer.pool();
+        self.report.pieces = pool.piece_count();
+        self.report.bytes = pool.text_bytes();
+        self.report.words = pool.words.len();
+        self.report.line_start_words = pool.line_starts.len();
+        self
     }
 
     /// What was found out while building.
@@ -140,19 +189,13 @@ impl TextPool {
 }
 
 /// The normal form; or why not, with what was found until then.
-fn lines(meter: &Meter<'_>, words: &[&'static str], seed: u64) -> Result<(Composer, TextReport), (String, TextReport)> {
-    let mut report = TextReport {
-        exactness: Exactness::Lines,
-        pieces: 0,
-        dropped: 0,
-        bytes: 0,
-        words: words.len(),
-        line_start_words: 0,
-        edge_pairs: 0,
-        bad_pairs: 0,
-        seams: 0,
-        fallback: None,
-    };
+fn lines(
+    meter: &Meter<'_>,
+    words: &[&'static str],
+    seed: u64,
+    kind: TextKind,
+) -> Result<(Composer, TextReport), (String, TextReport)> {
+    let mut report = TextReport { words: words.len(), ..TextReport::new(kind) };
     let line_starts = meter.line_start_words(words);
     report.line_start_words = line_starts.len();
     if words.len() < MIN_WORDS || line_starts.len() < MIN_LINE_STARTS {
@@ -179,6 +222,9 @@ fn lines(meter: &Meter<'_>, words: &[&'static str], seed: u64) -> Result<(Compos
     heads.retain(|head| units.iter().any(|unit| unit.origin == Origin::Head(head.template)));
     let mut pool = Pool::new(&units, words, &line_starts, heads);
     pool.bare_first_word = has_prefix(meter, words);
+    if kind == TextKind::Sonnet {
+        pool.usable.retain(|style| *style == Style::Prose as usize);
+    }
     if !pool.has_lines() {
         let reason = format!("{} of {made} pieces of text do not add up, too few are left", report.dropped);
         return Err((reason, report));

@@ -28,7 +28,7 @@ mod tests;
 mod verify;
 mod words;
 
-pub use build::{Exactness, TextPool, TextReport};
+pub use build::{Exactness, TextKind, TextPool, TextReport};
 pub use marker::{Side as MarkerSide, place as place_marker};
 pub use prompt::CorpusText;
 pub use verify::{Offender, VerifyReport, verify_tokens};

@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::build::{Exactness, TextPool};
+use super::build::{Exactness, TextKind, TextPool};
 use super::prompt::CorpusText;
 use super::testing::{at, builtin, pool, segment, template};
 use super::verify::verify_tokens;
@@ -386,6 +386,20 @@ fn third_fallback_counts_are_approximate_and_say_so() {
     assert_eq!(verified.inexact, 1);
     assert!(verified.max_diff < 2_573 / 5, "{verified}");
     assert_exact(&text, 0);
+}
+
+#[test]
+fn prose_and_random_words_are_exact_too() {
+    for kind in [TextKind::Sonnet, TextKind::Random] {
+        let pool = TextPool::build_kind(&builtin(), 1, kind);
+        assert_eq!((pool.report().fallback.as_ref(), pool.report().kind), (None, kind));
+        let text = CorpusText::new(vec![sample_template()], pool);
+        let verified = verify_tokens(&text, None);
+        assert!(verified.is_exact(), "{kind:?} {verified} {:?}", verified.offenders);
+        let sent = contents(&messages(&text, at(0, 0), None)).concat();
+        assert_eq!(sent.contains('\n'), kind == TextKind::Sonnet, "{sent}");
+        assert!(!sent.contains("return ") && !sent.contains("};"), "{sent}");
+    }
 }
 
 #[test]

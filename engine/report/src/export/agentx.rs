@@ -35,6 +35,9 @@ pub(super) fn block(summary: &Summary<'_>) -> Value {
         object.insert("traces_loaded".into(), corpus.traces_loaded.into());
         object.insert("traces_dropped".into(), corpus.traces_dropped.into());
         object.insert("traces_dropped_by_context".into(), corpus.traces_dropped_by_context.into());
+        if let Some(text) = &corpus.text {
+            object.insert("text".into(), json!(text));
+        }
         block.insert("corpus".into(), Value::Object(object));
     }
     block.insert("replay".into(), replay(summary));

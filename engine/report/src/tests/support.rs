@@ -176,6 +176,7 @@ pub(super) fn header() -> JournalLine {
             traces_loaded: 2,
             traces_dropped: 1,
             traces_dropped_by_context: 1,
+            text: None,
         },
     })
 }

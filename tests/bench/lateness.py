@@ -1,0 +1,36 @@
+#!/usr/bin/env python3
+"""Dispatch lateness, memory and errors at many lanes.
+
+    tests/bench/lateness.py [LANES] [SECONDS] [TOKENIZER]
+
+Memory is sampled every second; "flat" compares the last quarter of the run with the second.
+"""
+import pathlib
+import sys
+import tempfile
+import time
+
+import common
+
+lanes = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
+seconds = int(sys.argv[2]) if len(sys.argv) > 2 else 60
+tokenizer = sys.argv[3] if len(sys.argv) > 3 else "builtin"
+corpus = {"synthetic": {"traces": 60, "seed": 4, "max_context": 200_000}}
+with tempfile.TemporaryDirectory() as folder, common.Server("--ttft-ms", 200, "--itl-ms", 20, "--prefill-tps", 1e7) as server:
+    out = pathlib.Path(folder) / "out"
+    file = common.plan(folder, server.port, lanes, seconds, corpus, tokenizer=tokenizer, output={"dir": str(out)})
+    process = common.client(file, out, wait=False)
+    memory = []
+    while process.poll() is None:
+        status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
+        memory += [int(line.split()[1]) / 1024 for line in status.splitlines() if line.startswith("VmRSS")]
+        time.sleep(1)
+    text = process.stderr.read()
+    rows = common.records(out)
+late = [row["agentx"]["lateness_ns"] / 1e6 for row in rows if row["metadata"]["benchmark_phase"] == "profiling"]
+errors = [row for row in rows if row.get("error")]
+quarter = max(1, len(memory) // 4)
+print(f"{lanes} lanes, {seconds} s: {len(rows)} requests, {len(errors)} errors, exit {process.returncode}, {common.load()}")
+print("dispatch lateness:", common.spread(late, "ms"))
+mean = lambda part: sum(part) / len(part)
+print(f"memory: {mean(memory[quarter:2 * quarter]):.0f} MB in the second quarter, {mean(memory[-quarter:]):.0f} MB in the last, peak {max(memory):.0f} MB")
