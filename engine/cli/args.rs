@@ -68,11 +68,20 @@ pub(crate) enum Command {
     /// Show the lanes of a run: trace, starting instant, primers, first requests
     #[command(after_help = "Example:\n  agentx lanes ./traces --concurrency 8 --seed 42")]
     Lanes(LanesArgs),
+    /// Rebuild every export of a finished, interrupted or killed run from its records
+    #[command(after_help = "Example:\n  agentx report ./artifacts/run1 --html")]
+    Report(ReportArgs),
+    /// Set results of the same workload side by side
+    #[command(after_help = "Example:\n  agentx compare ./artifacts/before ./artifacts/after --format markdown")]
+    Compare(CompareArgs),
     /// Run a plan in virtual time against a simulated server
     #[command(
-        after_help = "Example:\n  agentx simulate plans/demo.yaml --latency fixed:800 --out ./artifacts/forecast"
+        after_help = "Example:\n  agentx simulate plans/demo.yaml --latency ttft_ms=200,prefill_tps=8000,itl_ms=15 --out ./artifacts/forecast"
     )]
     Simulate(SimulateArgs),
+    /// Recheck a result from its records and event log
+    #[command(after_help = "Example:\n  agentx verify ./artifacts/try")]
+    Verify(VerifyArgs),
     /// Run the simulated inference server
     #[command(after_help = "Example:\n  agentx mock-server --port 8000 --ttft-ms 200 --itl-ms 15")]
     MockServer(MockArgs),
@@ -212,6 +221,8 @@ pub(crate) enum CorpusCommand {
         /// An alias, or OWNER/NAME
         name: String,
     },
+    /// Make sessions from a seed, in the trace format
+    Synth(SynthArgs),
 }
 
 /// Files that have a schema.
@@ -243,6 +254,45 @@ pub(crate) enum ScenarioCommand {
     },
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CorpusShape {
+    /// Whole blocks only, no declared prefix
+    Aligned,
+    /// Partial tails behind a declared prefix
+    Tails,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SynthArgs {
+    /// Number of traces
+    #[arg(long, value_name = "N", default_value_t = 40)]
+    pub(crate) traces: u32,
+    /// Seed of the generator
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    pub(crate) seed: u64,
+    /// Which published corpora they are shaped like
+    #[arg(long, value_enum, default_value_t = CorpusShape::Aligned)]
+    pub(crate) shape: CorpusShape,
+    /// A new or empty folder for the traces, one file each
+    #[arg(short, long, value_name = "DIR")]
+    pub(crate) out: PathBuf,
+    /// Tokens of a hash block [default: 64]
+    #[arg(long, value_name = "N")]
+    pub(crate) block_size: Option<u32>,
+    /// Main turns of the median session [default: 45]
+    #[arg(long, value_name = "N")]
+    pub(crate) turns: Option<u32>,
+    /// Longest input plus output, tokens [default: 400000]
+    #[arg(long, value_name = "N")]
+    pub(crate) max_context: Option<u64>,
+    /// Helpers compared with the published corpora: 0 for none, 2 for twice as many [default: 1]
+    #[arg(long, value_name = "X")]
+    pub(crate) helpers: Option<f64>,
+    /// All recorded times are multiplied by this [default: 1]
+    #[arg(long, value_name = "X")]
+    pub(crate) pace: Option<f64>,
+}
+
 /// Which traces, and how they are read.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct TracesArgs {
@@ -270,6 +320,12 @@ pub(crate) struct TracesArgs {
     /// Leave out traces with a longer input, tokens
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) synthesis_max_isl: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct VerifyArgs {
+    /// The folder of a run
+    pub(crate) dir: PathBuf,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -360,15 +416,51 @@ pub(crate) struct LanesArgs {
 pub(crate) struct SimulateArgs {
     #[command(flatten)]
     pub(crate) run: RunArgs,
-    /// `fixed:MS`, or `golden` (the rule of the golden schedules)
-    #[arg(long, value_name = "SPEC", default_value = "fixed:1000")]
-    pub(crate) latency: String,
+    /// `ttft_ms=..,prefill_tps=..,itl_ms=..` (options of `mock-server`), `fixed:MS`, or `golden`; left out: the plan's
+    /// `target.mock`, or a server with the defaults of `mock-server`
+    #[arg(long, value_name = "SPEC")]
+    pub(crate) latency: Option<String>,
     /// With `golden`: conversations whose id contains TEXT take MS longer; repeatable
     #[arg(long, value_name = "TEXT=MS")]
     pub(crate) slow: Vec<String>,
     /// Lanes given as a JSON array of `[trace, t_star_ms]`; their primers are taken as just returned
     #[arg(long, value_name = "FILE")]
     pub(crate) lanes: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReportArgs {
+    /// Folder of the run
+    pub(crate) dir: PathBuf,
+    /// Write report.html too
+    #[arg(long)]
+    pub(crate) html: bool,
+    /// Log more: -v explains decisions, -vv everything
+    #[arg(short, long, action = clap::ArgAction::Count)]
+    pub(crate) verbose: u8,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CompareFormat {
+    Table,
+    Json,
+    Markdown,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompareArgs {
+    /// Folders of runs, or of several runs each; the first is what the others are compared with
+    #[arg(required = true, num_args = 2..)]
+    pub(crate) dirs: Vec<PathBuf>,
+    /// `table`, `json` or `markdown`
+    #[arg(long, value_enum, default_value_t = CompareFormat::Table)]
+    pub(crate) format: CompareFormat,
+    /// Also write a page with overlaid distributions
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+    /// Show the figures of different workloads too
+    #[arg(long)]
+    pub(crate) force: bool,
 }
 
 #[derive(Debug, Args)]
@@ -391,6 +483,9 @@ pub(crate) struct MockArgs {
     /// Time between tokens, ms
     #[arg(long, default_value_t = 10.0)]
     pub(crate) itl_ms: f64,
+    /// Added to the time between tokens for each other request that runs, ms
+    #[arg(long, default_value_t = 0.0)]
+    pub(crate) itl_batch_ms: f64,
     /// Requests that run at once; unlimited if not given
     #[arg(long)]
     pub(crate) max_running: Option<u32>,

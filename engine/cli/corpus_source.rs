@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 
 use agentx_corpus::Hub;
+use agentx_corpus::synth::SynthOptions;
 use agentx_plan::{ResolvedPlan, resolve_alias};
 
+use crate::corpus_cmd::write_synthetic;
 use crate::failure::Failure;
 use crate::logging;
 
@@ -47,10 +49,8 @@ impl CorpusSource {
         if let Some(path) = &corpus.path {
             return Self::of_paths(&[PathBuf::from(path)]);
         }
-        if corpus.synthetic.is_some() {
-            return Err(Failure::Usage(
-                "`corpus.synthetic` is not available in this version; give `corpus.path`".into(),
-            ));
+        if let Some(options) = &corpus.synthetic {
+            return Self::synthetic(options);
         }
         let (loader, repository) = match (&corpus.alias, &corpus.hf_repo) {
             (Some(alias), _) => {
@@ -106,6 +106,22 @@ impl CorpusSource {
             revision: Some(file.revision),
             dataset: None,
             _unpacked: None,
+        })
+    }
+
+    /// A generated corpus, written to a folder that is gone when the corpus has been read.
+    fn synthetic(options: &serde_json::Map<String, serde_json::Value>) -> Result<Self, Failure> {
+        let options: SynthOptions = serde_json::from_value(options.clone().into())
+            .map_err(|error| Failure::Usage(format!("corpus.synthetic: {error}")))?;
+        let folder =
+            tempfile::tempdir().map_err(|error| Failure::Failed(format!("cannot make a temporary folder: {error}")))?;
+        write_synthetic(&options, folder.path())?;
+        Ok(Self {
+            paths: vec![folder.path().to_path_buf()],
+            name: format!("synthetic:{}", serde_json::to_string(&options).unwrap_or_default()),
+            revision: None,
+            dataset: None,
+            _unpacked: Some(folder),
         })
     }
 

@@ -44,7 +44,7 @@ pub(crate) fn start(level: &str, verbose: u8, dir: Option<&Path>) -> Result<(), 
         ))
     };
     let stderr = tracing_subscriber::fmt::layer()
-        .with_writer(std::io::stderr)
+        .with_writer(|| Stderr)
         .with_ansi(false)
         .with_target(false)
         .with_timer(Utc { with_date: false })
@@ -68,6 +68,20 @@ pub(crate) fn start(level: &str, verbose: u8, dir: Option<&Path>) -> Result<(), 
     // A second start in one process (tests) keeps the first.
     drop(tracing_subscriber::registry().with(stderr).with(file).try_init());
     Ok(())
+}
+
+/// Stderr beside a progress bar.
+struct Stderr;
+
+impl std::io::Write for Stderr {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        crate::bars::aside(|| std::io::stderr().lock().write_all(bytes))?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
 }
 
 /// A log file; each line is one write.

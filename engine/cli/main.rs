@@ -1,8 +1,11 @@
 //! The `agentx` binary: reads the command line, wires the crates together, and ends with the right exit status.
 
 mod args;
+mod bars;
 mod check;
+mod compare;
 mod corpora;
+mod corpus_cmd;
 mod corpus_source;
 mod failure;
 mod inspect;
@@ -14,10 +17,14 @@ mod out;
 mod plan_request;
 mod profile;
 mod progress;
+mod report;
 mod run;
 mod runs;
+mod scraping;
 mod settings;
 mod simulate;
+mod verify;
+mod witness;
 
 use std::process::ExitCode;
 
@@ -45,7 +52,11 @@ fn main() -> ExitCode {
         Command::Inspect(args) => inspect::inspect(&args),
         Command::Snapshot(args) => lanes::snapshot(&args),
         Command::Lanes(args) => lanes::lanes(&args),
+        Command::Report(args) => report::report(&args),
+        Command::Compare(args) => compare::compare(&args),
         Command::Simulate(args) => simulate::simulate(&args),
+        Command::Verify(args) => verify::verify(&args),
+        Command::Corpus(CorpusCommand::Synth(args)) => corpus_cmd::synth(&args),
         Command::MockServer(args) => mock::serve(&args),
     };
     match result {

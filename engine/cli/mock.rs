@@ -20,6 +20,7 @@ pub(crate) fn serve(args: &MockArgs) -> CommandResult {
         ttft_ms: args.ttft_ms,
         prefill_tps: args.prefill_tps,
         itl_ms: args.itl_ms,
+        itl_batch_ms: args.itl_batch_ms,
         max_running: args.max_running,
         block_size: args.block_size,
         cache_blocks: args.cache_blocks,

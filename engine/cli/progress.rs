@@ -1,49 +1,65 @@
-//! Plain progress lines while a run goes on.
+//! Progress while a run goes on: bars on a terminal, plain lines elsewhere.
 
+use std::io::IsTerminal;
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use agentx_report::{Recorder, Snapshot, progress};
+use agentx_report::{Recorder, ServerGlance, Snapshot, progress};
 use agentx_types::{Nanos, Phase, RunClock};
 
+use crate::bars::Bars;
+
+/// Between two looks at the run while bars are shown.
+const REDRAW: Duration = Duration::from_millis(250);
+
+/// Reads the servers' newest figures.
+pub(crate) type Glance = Box<dyn Fn() -> ServerGlance + Send>;
+
 /// What is shown, and how often.
-#[derive(Clone, Copy)]
 pub(crate) struct ProgressOptions {
-    /// Seconds between lines.
+    /// Seconds between lines; 0: no lines.
     pub(crate) interval: f64,
     /// Configured length of profiling, seconds.
     pub(crate) duration: Option<f64>,
+    /// Requests of the warm-up, when they are known.
+    pub(crate) warmup_target: Option<u64>,
     /// Also the block of percentiles.
     pub(crate) realtime: bool,
+    /// Bars where stderr is a terminal.
+    pub(crate) bars: bool,
+    /// The servers' own figures, when they are scraped.
+    pub(crate) glance: Option<Glance>,
 }
 
-/// The thread that writes the lines; ends when dropped.
+/// The thread that shows progress; ends when dropped.
 pub(crate) struct Progress {
     stop: Option<mpsc::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Progress {
-    /// Starts writing a line each interval.
+    /// Starts showing.
     pub(crate) fn start(recorder: Arc<Recorder>, clock: RunClock, options: ProgressOptions) -> Self {
         let (stop, stopped) = mpsc::channel();
         let thread = std::thread::spawn(move || {
-            let mut last: Option<(Snapshot, Nanos)> = None;
-            while stopped.recv_timeout(Duration::from_secs_f64(options.interval)) == Err(RecvTimeoutError::Timeout) {
+            let mut bars = (options.bars && std::io::stderr().is_terminal()).then(Bars::new);
+            let mut lines = Lines { options, last: None, server: None, due: Nanos(0) };
+            lines.due = clock.now() + lines.interval();
+            let step = if bars.is_some() { REDRAW } else { Duration::from_secs_f64(lines.step()) };
+            while stopped.recv_timeout(step) == Err(RecvTimeoutError::Timeout) {
                 let (now, snapshot) = (clock.now(), recorder.snapshot());
-                if let Some(line) = line(&snapshot, now, options.duration) {
-                    tracing::info!("{line}");
+                if let Some(bars) = &mut bars {
+                    bars.show(&snapshot, now, lines.options.duration, lines.options.warmup_target);
                 }
-                if options.realtime && snapshot.phase == Some(Phase::Profiling) {
-                    let previous =
-                        last.as_ref().filter(|(s, _)| s.phase == Some(Phase::Profiling)).map(|(s, at)| (s, *at));
-                    for row in progress::realtime(&snapshot, previous, now).into_iter().flatten() {
-                        tracing::info!("{row}");
-                    }
-                    last = Some((snapshot, now));
+                if now >= lines.due {
+                    lines.due = now + lines.interval();
+                    lines.show(snapshot, now, bars.is_some());
                 }
+            }
+            if let Some(bars) = bars {
+                bars.finish();
             }
         });
         Self { stop: Some(stop), thread: Some(thread) }
@@ -57,6 +73,54 @@ impl Drop for Progress {
             // A panic there has been reported; the run does not depend on it.
             thread.join().unwrap_or_default();
         }
+    }
+}
+
+/// The plain lines and the realtime block.
+struct Lines {
+    options: ProgressOptions,
+    last: Option<(Snapshot, Nanos)>,
+    server: Option<(ServerGlance, Nanos)>,
+    due: Nanos,
+}
+
+impl Lines {
+    fn step(&self) -> f64 {
+        if self.options.interval > 0.0 { self.options.interval } else { 3600.0 }
+    }
+
+    fn interval(&self) -> Nanos {
+        Nanos::from_seconds(self.step())
+    }
+
+    fn show(&mut self, snapshot: Snapshot, now: Nanos, bars: bool) {
+        if self.options.interval <= 0.0 {
+            return;
+        }
+        if let Some(line) = line(&snapshot, now, self.options.duration).filter(|_| !bars) {
+            tracing::info!("{line}");
+        }
+        if !self.options.realtime || snapshot.phase != Some(Phase::Profiling) {
+            return;
+        }
+        let previous = self.last.as_ref().filter(|(s, _)| s.phase == Some(Phase::Profiling)).map(|(s, at)| (s, *at));
+        let rows = progress::realtime(&snapshot, previous, now);
+        let glance = self.options.glance.as_ref().map(|glance| glance());
+        let changed = glance.is_some() && glance != self.server.map(|(glance, _)| glance);
+        if rows.is_none() && !changed {
+            return;
+        }
+        for row in rows.into_iter().flatten() {
+            tracing::info!("{row}");
+        }
+        if let Some(glance) = glance {
+            let before = self.server.as_ref().map(|(before, at)| (before, (now - *at).as_seconds()));
+            if let Some(row) = progress::server_row(&glance, before) {
+                tracing::info!("{row}");
+            }
+            self.server = Some((glance, now));
+        }
+        self.last = Some((snapshot, now));
     }
 }
 

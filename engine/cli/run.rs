@@ -10,7 +10,7 @@ use agentx_mock::{MockHandle, MockServer};
 use agentx_plan::{CorpusIdentity, Loaded, TokenizerIdentity, filled_block, lock_json, workload_digest};
 use agentx_replay::lanes::{Lanes, build, build_given};
 use agentx_replay::{Replay, ReplayEnd, ReplayOptions, TransportFactory, report};
-use agentx_report::{ExportFacts, FileNames, Recorder, RecorderOptions, export};
+use agentx_report::{ExportFacts, FileNames, Recorder, RecorderOptions, ServerMetrics, export};
 use agentx_types::{
     ClientStats, CorpusFacts, ErrorClass, JournalLine, Outcome, OutcomeKind, RecordSink, RequestError, RunClock,
     RunEnd, RunHeader, StopReason, TokenCounter, Transport, TransportStats,
@@ -22,8 +22,9 @@ use crate::args::RunArgs;
 use crate::corpus_source::CorpusSource;
 use crate::failure::Failure;
 use crate::plan_request::{draw_benchmark_id, load_run};
-use crate::progress::{Progress, ProgressOptions};
+use crate::progress::{Glance, Progress, ProgressOptions};
 use crate::runs::{RunOf, start};
+use crate::scraping::Scraping;
 use crate::{out, settings};
 
 /// Lanes that are told one by one at the normal log level.
@@ -49,6 +50,8 @@ pub(crate) fn once(loaded: &Loaded, run: &RunOf) -> CommandResult {
         tracing::info!("simulated server of `target.mock` listens on port {}", server.port());
     }
     let lanes = prepared.lanes(None)?;
+    let live = lanes.plans.iter().flat_map(|lane| &lane.snapshot.live);
+    let primers = live.filter(|stream| stream.primer().is_some()).count() as u64;
     let widest = widest_fan_out(&prepared.templates);
     ensure_open_files(u64::from(prepared.options.concurrency) * widest * 2).map_err(Failure::of)?;
     if loaded.plan.target.preflight {
@@ -56,13 +59,19 @@ pub(crate) fn once(loaded: &Loaded, run: &RunOf) -> CommandResult {
     }
 
     let clock = RunClock::start();
-    let recorder = prepared.record(loaded, clock.wall_origin_ns(), lanes.plans.len(), false)?;
+    let scraping = Scraping::start(&loaded.plan, &wire, &prepared.dir, clock)?;
+    let poke = scraping.as_ref().map(Scraping::poke);
+    let hook = poke.map(|poke| Box::new(move || poke.now()) as Box<dyn Fn() + Send + Sync>);
+    let recorder = prepared.record(loaded, clock.wall_origin_ns(), lanes.plans.len(), false, hook)?;
     let progress = (loaded.plan.ui.kind != "none").then(|| {
         let interval = loaded.plan.ui.stats_interval.map_or(30.0, |seconds| seconds.0);
         let options = ProgressOptions {
-            interval: if interval > 0.0 { interval } else { 30.0 },
+            interval,
             duration: prepared.options.duration,
+            warmup_target: prepared.options.pressure.is_none().then_some(primers),
             realtime: loaded.plan.ui.realtime && interval > 0.0,
+            bars: matches!(loaded.plan.ui.kind.as_str(), "simple" | "auto"),
+            glance: scraping.as_ref().map(|scraping| Box::new(scraping.glance()) as Glance),
         };
         Progress::start(recorder.clone(), clock, options)
     });
@@ -74,8 +83,9 @@ pub(crate) fn once(loaded: &Loaded, run: &RunOf) -> CommandResult {
         run.interrupts.channel()?,
     );
     drop(progress);
+    let scraped = scraping.map(|scraping| Arc::new(scraping.finish()));
     drop(server);
-    prepared.export(loaded, run, &recorder, end.map_err(|error| error.to_string()))
+    prepared.export(loaded, run, &recorder, end.map_err(|error| error.to_string()), scraped)
 }
 
 /// Everything that is ready before the first request.
@@ -141,7 +151,10 @@ impl Prepared {
             lock.admits(plan, &corpus_identity, &tokenizer_identity)
                 .map_err(|error| Failure::Usage(format!("--locked: {error}")))?;
         }
-        let lock = lock_json(loaded, &corpus_identity, &tokenizer_identity);
+        let mut lock = lock_json(loaded, &corpus_identity, &tokenizer_identity);
+        if let Some(dataset) = &source.dataset {
+            lock["dataset"] = dataset.clone();
+        }
         let path = dir.join("plan.lock.json");
         std::fs::write(&path, format!("{lock:#}\n"))
             .map_err(|error| Failure::Failed(format!("cannot write {}: {error}", path.display())))?;
@@ -187,6 +200,7 @@ impl Prepared {
         wall_origin_ns: i64,
         lanes: usize,
         simulated: bool,
+        at_phase_bounds: Option<Box<dyn Fn() + Send + Sync>>,
     ) -> Result<Arc<Recorder>, Failure> {
         let recorder = Recorder::create(
             &self.dir,
@@ -195,7 +209,9 @@ impl Prepared {
                 wall_origin_ns,
                 records: loaded.plan.output.level != "summary",
                 events: loaded.plan.output.events,
+                outputs: loaded.plan.output.responses,
                 counter: self.counts_on_our_side.then(|| Arc::new(self.tokenizer.clone()) as Arc<dyn TokenCounter>),
+                at_phase_bounds,
             },
         )
         .map_err(Failure::of)?;
@@ -213,13 +229,13 @@ impl Prepared {
     }
 
     /// The engine, ready to run.
-    pub(crate) fn replay(&self, lanes: Lanes, recorder: Arc<Recorder>, skip_primers: bool) -> Replay {
+    pub(crate) fn replay(&self, lanes: Lanes, sink: Arc<dyn RecordSink>, skip_primers: bool) -> Replay {
         Replay {
             options: self.options.clone(),
             templates: self.templates.clone(),
             lanes,
             prompts: self.text.clone(),
-            sink: recorder,
+            sink,
             count_prompts: self.counts_on_our_side,
             skip_primers,
         }
@@ -232,6 +248,7 @@ impl Prepared {
         run: &RunOf,
         recorder: &Recorder,
         end: Result<ReplayEnd, String>,
+        scraped: Option<Arc<ServerMetrics>>,
     ) -> CommandResult {
         if let Err(what) = end {
             tracing::error!("{what}");
@@ -245,12 +262,18 @@ impl Prepared {
         }
         let data = recorder.finish().map_err(Failure::of)?;
         let facts = ExportFacts {
+            server_metrics: scraped,
             trial: run.trial,
             run_label: run.label.clone(),
             log_file: Some(run.log_file.clone()),
             ..settings::export_facts(loaded, self.dir.clone(), self.dataset.clone(), run.cancel_exit_zero)
         };
-        let exported = export(&data, &facts).map_err(Failure::of)?;
+        let exported = export(&data, &facts).map_err(|error| {
+            Failure::Failed(format!(
+                "{error}; the records up to then are kept: `agentx report {}` makes the exports",
+                self.dir.display()
+            ))
+        })?;
         for note in &data.notes {
             tracing::warn!("{note}");
         }

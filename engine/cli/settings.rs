@@ -27,15 +27,15 @@ pub(crate) fn unsupported(plan: &ResolvedPlan) -> Result<(), Failure> {
         }
     };
     refuse(plan.output.level == "raw", "output.level", "use `records` or `summary`");
-    refuse(plan.output.responses, "output.responses", "leave it false");
     refuse(plan.output.http_trace, "output.http_trace", "leave it false; HTTP timings are in every record's metrics");
     refuse(plan.model.selection != "round_robin", "model.selection", "use `round_robin`");
     refuse(plan.tokenizer.apply_chat_template, "tokenizer.apply_chat_template", "leave it false");
-    refuse(plan.profiling.prefill_concurrency.is_some(), "profiling.prefill_concurrency", "leave it out");
+    refuse(plan.corpus.text != "coding", "corpus.text", "use `coding`");
     let sifted = plan.corpus.hf_subset.is_some() || plan.corpus.filters.as_ref().is_some_and(|map| !map.is_empty());
     refuse(sifted, "corpus.hf_subset and corpus.filters", "leave them out: a published corpus is one file, read whole");
-    refuse(plan.corpus.synthetic.is_some(), "corpus.synthetic", "give `corpus.path` or `corpus.alias`");
     refuse(plan.ui.kind == "dashboard", "ui.type", "use `auto`, `simple` or `none`");
+    let parquet = plan.metrics.server.formats.iter().any(|format| format == "parquet");
+    refuse(parquet, "metrics.server.formats", "use `json`, `csv` and `jsonl`");
     if problems.is_empty() {
         return Ok(());
     }
@@ -48,6 +48,15 @@ fn finite(seconds: Seconds) -> Option<f64> {
 
 fn duration(seconds: Seconds) -> Duration {
     Duration::try_from_secs_f64(seconds.0).unwrap_or(Duration::MAX)
+}
+
+/// Which record files are written.
+pub(crate) fn export_level(plan: &ResolvedPlan) -> ExportLevel {
+    match plan.output.level.as_str() {
+        "summary" => ExportLevel::Summary,
+        "raw" => ExportLevel::Raw,
+        _ => ExportLevel::Records,
+    }
 }
 
 /// Whether tokens are counted by us.
@@ -115,6 +124,7 @@ pub(crate) fn replay(plan: &ResolvedPlan, benchmark_id: &str) -> ReplayOptions {
         grace: finite(plan.profiling.grace),
         request_count: plan.profiling.request_count,
         session_count: plan.profiling.session_count,
+        prefill_concurrency: plan.profiling.prefill_concurrency.map(|n| n as u32),
         failed_request_threshold: plan.profiling.failed_request_threshold,
         cancel_drain: plan.engine.cancel_drain.0,
         fail_fast: plan.subagents.fail_fast,
@@ -157,7 +167,7 @@ pub(crate) fn wire(plan: &ResolvedPlan) -> Result<WireOptions, Failure> {
         tls: TlsOptions { ca_file: target.tls.ca_file.as_ref().map(PathBuf::from), verify: target.tls.verify },
         tcp_user_timeout: duration(target.tcp_user_timeout),
         overflow_phrases: plan.limits.context_overflow_substrings.clone(),
-        keep_text: counts_on_our_side(plan),
+        keep_text: counts_on_our_side(plan) || plan.output.responses,
         ..WireOptions::default()
     };
     options.validate().map_err(|error| Failure::Usage(error.to_string()))?;
@@ -242,16 +252,6 @@ pub(crate) fn export_facts(
     let plan = &loaded.plan;
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_string);
     ExportFacts {
-        prefix: plan.output.prefix.clone(),
-        level: if plan.output.level == "summary" { ExportLevel::Summary } else { ExportLevel::Records },
-        slice_duration: plan.output.slice_duration.map(|seconds| seconds.0),
-        token_counts: if counts_on_our_side(plan) { TokenCounts::Client } else { TokenCounts::Server },
-        goodput: plan.metrics.goodput.clone().unwrap_or_default().into_iter().collect(),
-        osl_mismatch: OslMismatch {
-            percent: plan.metrics.osl_mismatch.percent,
-            tokens: plan.metrics.osl_mismatch.max_tokens as f64,
-        },
-        usage_discrepancy_percent: plan.metrics.usage_diff_percent,
         scenario: scenario_facts(loaded),
         input_config: input_config(plan),
         plan: plan.to_json(),
@@ -263,7 +263,26 @@ pub(crate) fn export_facts(
         dataset,
         models: plan.model.names.clone(),
         cancel_exit_zero,
+        html: true,
+        server_formats: plan.metrics.server.formats.clone(),
         log_file: Some(dir.join("logs/agentx.log")),
+        ..metric_facts(plan, dir)
+    }
+}
+
+/// What the metrics depend on.
+pub(crate) fn metric_facts(plan: &ResolvedPlan, dir: PathBuf) -> ExportFacts {
+    ExportFacts {
+        prefix: plan.output.prefix.clone(),
+        level: export_level(plan),
+        slice_duration: plan.output.slice_duration.map(|seconds| seconds.0),
+        token_counts: if counts_on_our_side(plan) { TokenCounts::Client } else { TokenCounts::Server },
+        goodput: plan.metrics.goodput.clone().unwrap_or_default().into_iter().collect(),
+        osl_mismatch: OslMismatch {
+            percent: plan.metrics.osl_mismatch.percent,
+            tokens: plan.metrics.osl_mismatch.max_tokens as f64,
+        },
+        usage_discrepancy_percent: plan.metrics.usage_diff_percent,
         ..ExportFacts::new(dir)
     }
 }

@@ -1,3 +1,13 @@
-//! it
+//! End-to-end tests of the binary: what a user types, what comes back, what is left on disk.
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a test fails by panicking and says what it skips")]
 
+mod bad_input;
+mod commands;
+mod golden;
+mod page;
 mod plans;
+mod report;
+mod run;
+mod runs;
+mod support;
+mod verify;

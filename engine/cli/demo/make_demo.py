@@ -53,12 +53,19 @@ def grow(session, context, t, steps, pause, added, out, api):
     return context, t
 
 
+def helper(session, base, t, steps, gap, added, out, api):
+    """A helper's requests: its own context, which grows from call to call."""
+    context, requests = base, []
+    for step in range(steps):
+        context = context + session.ids(added + step)
+        requests.append(session.request(t + gap * step, context, out, api, model=SMALL))
+    return requests
+
+
 def feature():
     s = Session("demo_01_feature")
     context, t = grow(s, s.ids(60), 0.0, 4, 1.2, 6, 40, 0.9)
-    helper = s.ids(40)
-    inner = [s.request(t + 0.1 + 1.6 * i, helper + s.ids(5 * (i + 1)), 30, 0.8, model=SMALL) for i in range(3)]
-    s.agent(t, "agent_001", inner, 4.2)
+    s.agent(t, "agent_001", helper(s, s.ids(40), t + 0.1, 3, 1.6, 5, 30, 0.8), 4.2)
     grow(s, context, t + 4.6, 5, 1.5, 8, 60, 1.1)
     s.write()
 
@@ -76,9 +83,8 @@ def review():
     context, t = grow(s, s.ids(120), 0.0, 2, 1.0, 5, 45, 0.8)
     start = t
     for worker in range(3):
-        base = s.ids(30)
-        inner = [s.request(start + 0.2 * worker + 1.4 * i, base + s.ids(6 * (i + 1)), 28, 0.7, model=SMALL) for i in range(2)]
-        s.agent(start + 0.2 * worker, f"agent_{worker + 1:03}", inner, 3.0)
+        begin = start + 0.2 * worker
+        s.agent(begin, f"agent_{worker + 1:03}", helper(s, s.ids(30), begin, 2, 1.4, 6, 28, 0.7), 3.0)
     grow(s, context, t + 3.8, 4, 1.3, 7, 55, 1.0)
     s.write()
 
@@ -95,9 +101,7 @@ def explore():
     s = Session("demo_05_explore")
     context, t = grow(s, s.ids(50), 0.0, 3, 1.0, 5, 30, 0.7)
     s.main(t - 0.5, s.ids(20), 12, 0.4, model=SMALL)  # an untagged sidecar
-    background = s.ids(35)
-    inner = [s.request(t + 0.3 + 3.0 * i, background + s.ids(4 * (i + 1)), 25, 0.9, model=SMALL) for i in range(4)]
-    s.agent(t, "agent_001", inner, 600.0)  # nobody waits for it
+    s.agent(t, "agent_001", helper(s, s.ids(35), t + 0.3, 4, 3.0, 4, 25, 0.9), 600.0)  # nobody waits for it
     grow(s, context, t + 1.0, 5, 1.4, 6, 45, 0.8)
     s.write()
 

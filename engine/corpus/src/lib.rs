@@ -21,6 +21,7 @@ mod runs;
 mod select;
 mod source;
 mod streams;
+pub mod synth;
 pub mod template;
 #[cfg(test)]
 mod testing;

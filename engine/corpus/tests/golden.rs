@@ -15,7 +15,7 @@ const TIMES: [&str; 5] = ["t", "delay", "delay_think", "api", "start"];
 const SIZES: [&str; 9] = ["msgs", "msgs_sha", "last", "n", "reset", "wire_n", "wire_tok", "wire_blocks", "blocks_sha"];
 
 fn data(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data").join(name)
 }
 
 fn variant(name: Option<&str>) -> CorpusOptions {
@@ -153,7 +153,8 @@ fn barriers_of_real_traces_match_the_reference() {
 
 #[test]
 fn both_clocks_of_a_subagent_give_the_same_template() {
-    let paths = [data("cases/subagent-clock-input-absolute.json"), data("cases/subagent-clock-input-relative.json")];
+    let paths =
+        [data("corpus-cases/subagent-clock-input-absolute.json"), data("cases/subagent-clock-input-relative.json")];
     let [absolute, relative] = paths.map(|path| load(&[path], &variant(None)).unwrap());
     assert_eq!((absolute.report.absolute_subagents, absolute.report.relative_subagents), (1, 0));
     assert_eq!((relative.report.absolute_subagents, relative.report.relative_subagents), (0, 1));
@@ -167,7 +168,7 @@ fn both_clocks_of_a_subagent_give_the_same_template() {
 
 #[test]
 fn missing_times_and_zero_outputs_are_counted() {
-    let corpus = load(&[data("cases/zero-output-and-missing-times-input.json")], &variant(None)).unwrap();
+    let corpus = load(&[data("corpus-cases/zero-output-and-missing-times-input.json")], &variant(None)).unwrap();
     let report = &corpus.report;
     assert_eq!((report.zero_outputs, report.missing_api_time, report.null_api_time), (1, 1, 1));
     assert_eq!(report.out_of_order_pairs, 1);
@@ -181,7 +182,7 @@ fn missing_times_and_zero_outputs_are_counted() {
 
 #[test]
 fn unknown_keys_are_refused_or_named() {
-    let path = [data("cases/unknown-keys-and-types-input-a.json")];
+    let path = [data("corpus-cases/unknown-keys-and-types-input-a.json")];
     let message = load(&path, &variant(None)).unwrap_err().to_string();
     for part in ["input-a.json", "requests[0].annotations", "capture_version", "corpus.unknown_keys: ignore"] {
         assert!(message.contains(part), "{part} is not in: {message}");
@@ -192,7 +193,7 @@ fn unknown_keys_are_refused_or_named() {
     assert_eq!(names, ["capture_version", "requests[].annotations"]);
     assert_eq!(corpus.templates[0].request_count(), 2);
 
-    let bad_type = load(&[data("cases/unknown-keys-and-types-input-b.json")], &ignoring).unwrap_err();
+    let bad_type = load(&[data("corpus-cases/unknown-keys-and-types-input-b.json")], &ignoring).unwrap_err();
     assert_eq!(bad_type.code(), "schema");
     let message = bad_type.to_string();
     for part in ["input-b.json", "requests[1].type", "`n`, `s` or `subagent`", "\"compaction\""] {

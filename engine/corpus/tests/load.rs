@@ -198,7 +198,7 @@ fn inspection_goes_on_past_bad_traces() {
 
 #[test]
 fn threads_do_not_change_the_result() {
-    let traces = [PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data/traces")];
+    let traces = [PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/traces")];
     let collect = |workers: usize| {
         let mut options = CorpusOptions { models: 3, ..CorpusOptions::default() };
         options.weka.parallel_workers = workers;

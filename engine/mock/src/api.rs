@@ -10,9 +10,11 @@ use hyper::header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE};
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use serde_json::{Map, Value, json};
 
-use crate::chat::Answer;
+use crate::chat::{self, Answer};
+use crate::desk::Desk;
 use crate::log::{Entry, Log};
-use crate::model::Model;
+use crate::metrics;
+use crate::model::Ask;
 use crate::options::MockOptions;
 use crate::prompt::{ChatRequest, Counter};
 use crate::stream::MockBody;
@@ -23,7 +25,7 @@ const BODY_LIMIT: usize = 64 << 20;
 /// Everything that requests share.
 pub(crate) struct Api {
     options: MockOptions,
-    model: Model,
+    desk: Arc<Desk>,
     counter: Arc<Counter>,
     clock: RunClock,
     log: Log,
@@ -52,10 +54,12 @@ impl Refusal {
 
 impl Api {
     pub(crate) fn new(options: MockOptions, counter: Arc<dyn TokenCounter>, log: Log) -> Self {
+        let clock = RunClock::start();
+        let block_size = options.cache_blocks.filter(|blocks| *blocks > 0).map(|_| options.block_size);
         Self {
-            model: Model::new(&options),
-            counter: Arc::new(Counter::new(counter)),
-            clock: RunClock::start(),
+            desk: Desk::new(&options, clock),
+            counter: Arc::new(Counter::new(counter, block_size)),
+            clock,
             log,
             requests: AtomicU64::new(0),
             failures: options.fail.iter().map(|_| AtomicU64::new(0)).collect(),
@@ -73,6 +77,12 @@ impl Api {
         let arrival = self.clock.now();
         match (request.method(), request.uri().path()) {
             (_, "/health") => respond(StatusCode::OK, MockBody::whole("")),
+            (&Method::GET, "/metrics") => {
+                let mut response = respond(StatusCode::OK, MockBody::whole(self.metrics()));
+                let kind = hyper::header::HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+                response.headers_mut().insert(CONTENT_TYPE, kind);
+                response
+            }
             (&Method::GET, "/v1/models") => match self.authorise(request.headers()) {
                 Ok(()) => respond(StatusCode::OK, MockBody::whole(self.models())),
                 Err(refusal) => respond(refusal.status, MockBody::whole(refusal.body())),
@@ -121,17 +131,10 @@ impl Api {
             let message = format!("The model `{}` does not exist.", request.model);
             return Err(Refusal::new(StatusCode::NOT_FOUND, "NotFoundError", message));
         }
-        let Some(limit) = self.options.context_limit else { return Ok(()) };
-        let (prompt, output) = (request.prompt_tokens, u64::from(request.limit.unwrap_or(1)));
-        if prompt + output <= limit {
-            return Ok(());
+        match overflow(self.options.context_limit, request.prompt_tokens, request.limit.unwrap_or(1)) {
+            None => Ok(()),
+            Some(message) => Err(Refusal::new(StatusCode::BAD_REQUEST, "BadRequestError", message)),
         }
-        let message = format!(
-            "This model's maximum context length is {limit} tokens. However, you requested {} tokens ({prompt} in the \
-             messages, {output} in the completion). Please reduce the length of the messages or completion.",
-            prompt + output
-        );
-        Err(Refusal::new(StatusCode::BAD_REQUEST, "BadRequestError", message))
     }
 
     fn authorise(&self, headers: &HeaderMap) -> Result<(), Refusal> {
@@ -163,27 +166,65 @@ impl Api {
     async fn answer(&self, mut entry: Entry) -> Response<MockBody> {
         let number = self.requests.fetch_add(1, Ordering::Relaxed);
         let created = self.clock.wall_ns(entry.arrival) / 1_000_000_000;
-        let admission = self.model.admit(entry.arrival, entry.request.prompt_tokens);
+        let request = &mut entry.request;
+        let (output, _) = chat::length(request.limit, request.ignore_eos, request.seed);
+        let ask = Ask { prompt: request.prompt_tokens, blocks: std::mem::take(&mut request.blocks), output };
+        let Some((slot, admission)) = self.desk.enter(ask, entry.arrival).await else {
+            let refusal = Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", "shutting down");
+            entry.status = refusal.status.as_u16();
+            return respond(refusal.status, MockBody::logged(refusal.body(), entry));
+        };
         let answer = Answer::new(&entry.request, number, created, admission.cached);
         entry.status = 200;
         entry.cached = admission.cached;
+        entry.slot = Some(slot);
         if entry.request.stream {
-            let mut response = respond(StatusCode::OK, MockBody::tokens(answer, admission.timetable, entry));
+            let body = MockBody::tokens(answer, Arc::clone(&self.desk), admission.first, entry);
+            let mut response = respond(StatusCode::OK, body);
             let headers = response.headers_mut();
             headers.insert(CONTENT_TYPE, hyper::header::HeaderValue::from_static("text/event-stream; charset=utf-8"));
             headers.insert(CACHE_CONTROL, hyper::header::HeaderValue::from_static("no-cache"));
             return response;
         }
-        let last = admission.timetable.due(answer.tokens.saturating_sub(1));
-        tokio::time::sleep_until(self.clock.instant(last).into()).await;
+        let mut due = admission.first;
+        tokio::time::sleep_until(self.clock.instant(due).into()).await;
+        for _ in 1..answer.tokens {
+            due = due.saturating_add(self.desk.gap());
+            if self.clock.now() < due {
+                tokio::time::sleep_until(self.clock.instant(due).into()).await;
+            }
+        }
         entry.output = answer.tokens;
+        entry.slot = None;
+        self.desk.count_generated(u64::from(answer.tokens));
+        self.desk.count_finished();
         respond(StatusCode::OK, MockBody::logged(answer.whole(), entry))
     }
 
-    fn models(&self) -> String {
-        let id = self.options.model.as_deref().unwrap_or("mock-model");
-        json!({"object": "list", "data": [{"id": id, "object": "model", "owned_by": "agentx"}]}).to_string()
+    fn served(&self) -> &str {
+        self.options.model.as_deref().unwrap_or("mock-model")
     }
+
+    fn metrics(&self) -> String {
+        let (stats, generated, finished) = self.desk.stats();
+        metrics::page(self.served(), &stats, generated, finished)
+    }
+
+    fn models(&self) -> String {
+        json!({"object": "list", "data": [{"id": self.served(), "object": "model", "owned_by": "agentx"}]}).to_string()
+    }
+}
+
+/// What the server says of a prompt that does not fit.
+pub(crate) fn overflow(limit: Option<u64>, prompt: u64, output: u32) -> Option<String> {
+    let limit = limit?;
+    let all = prompt + u64::from(output);
+    (all > limit).then(|| {
+        format!(
+            "This model's maximum context length is {limit} tokens. However, you requested {all} tokens ({prompt} in the \
+             messages, {output} in the completion). Please reduce the length of the messages or completion."
+        )
+    })
 }
 
 fn respond(status: StatusCode, body: MockBody) -> Response<MockBody> {

@@ -13,6 +13,15 @@ const WORDS: [&str; 16] = [
 /// Shortest answer, and the span of lengths above it, of a model that may stop by itself.
 const NATURAL: (u32, u64) = (16, 497);
 
+/// How many tokens an answer has, and why it ends there.
+pub(crate) fn length(limit: Option<u32>, ignore_eos: bool, seed: u64) -> (u32, &'static str) {
+    let natural = NATURAL.0 + (seed % NATURAL.1) as u32;
+    match limit {
+        Some(limit) if ignore_eos || limit <= natural => (limit, "length"),
+        _ => (natural, "stop"),
+    }
+}
+
 /// One answer, known before its first token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
@@ -31,11 +40,7 @@ pub(crate) struct Answer {
 
 impl Answer {
     pub(crate) fn new(request: &ChatRequest, number: u64, created: i64, cached: u64) -> Self {
-        let natural = NATURAL.0 + (request.seed % NATURAL.1) as u32;
-        let (tokens, finish_reason) = match request.limit {
-            Some(limit) if request.ignore_eos || limit <= natural => (limit, "length"),
-            _ => (natural, "stop"),
-        };
+        let (tokens, finish_reason) = length(request.limit, request.ignore_eos, request.seed);
         let id = format!("chatcmpl-{number}");
         let head = json!({"id": id, "object": "chat.completion.chunk", "created": created, "model": request.model});
         let opening = format!("data: {},\"choices\":[", head.to_string().trim_end_matches('}'));
@@ -67,20 +72,20 @@ impl Answer {
         })
     }
 
-    /// The event of one token; the first is preceded by the one that only names the role.
-    pub(crate) fn token_event(&self, index: u32) -> String {
-        let mut text = String::with_capacity(2 * self.opening.len() + 160);
+    /// Appends the event of one token; the first is preceded by the one that only names the role.
+    pub(crate) fn token_event(&self, index: u32, out: &mut Vec<u8>) {
+        out.reserve(2 * self.opening.len() + 160);
+        let opening = self.opening.as_bytes();
         if index == 0 {
-            text.push_str(&self.opening);
-            text.push_str(
-                "{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"},\"finish_reason\":null}]}\n\n",
+            out.extend_from_slice(opening);
+            out.extend_from_slice(
+                b"{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"},\"finish_reason\":null}]}\n\n",
             );
         }
-        text.push_str(&self.opening);
-        text.push_str("{\"index\":0,\"delta\":{\"content\":\"");
-        text.push_str(self.word(index));
-        text.push_str("\"},\"finish_reason\":null}]}\n\n");
-        text
+        out.extend_from_slice(opening);
+        out.extend_from_slice(b"{\"index\":0,\"delta\":{\"content\":\"");
+        out.extend_from_slice(self.word(index).as_bytes());
+        out.extend_from_slice(b"\"},\"finish_reason\":null}]}\n\n");
     }
 
     /// What follows the last token.
@@ -138,7 +143,9 @@ mod tests {
     fn events_are_json() {
         let request = ChatRequest { model: "a\"}b".into(), include_usage: true, ..ChatRequest::default() };
         let answer = Answer::new(&request, 1, 0, 0);
-        let events = answer.token_event(0) + &answer.closing_events();
+        let mut token = Vec::new();
+        answer.token_event(0, &mut token);
+        let events = String::from_utf8_lossy(&token).into_owned() + &answer.closing_events();
         let data: Vec<&str> = events.lines().filter_map(|line| line.strip_prefix("data: ")).collect();
         assert_eq!((data.len(), data[4]), (5, "[DONE]"));
         for event in &data[..4] {

@@ -9,6 +9,7 @@ use agentx_types::{Nanos, RunClock};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use crate::desk::Slot;
 use crate::error::MockError;
 use crate::prompt::{ChatRequest, MessageSeen};
 
@@ -73,6 +74,8 @@ pub(crate) struct Entry {
     pub(crate) output: u32,
     /// The answer was handed over as a whole.
     pub(crate) complete: bool,
+    /// Its place in the machine.
+    pub(crate) slot: Option<Slot>,
 }
 
 impl Entry {
@@ -88,6 +91,7 @@ impl Entry {
             cached: 0,
             output: 0,
             complete: false,
+            slot: None,
         }
     }
 

@@ -22,6 +22,8 @@ pub struct MockOptions {
     pub prefill_tps: Option<f64>,
     /// Time between tokens, ms.
     pub itl_ms: f64,
+    /// Added to the time between tokens for each other request that runs, ms.
+    pub itl_batch_ms: f64,
     /// Requests that run at once; unlimited if not given.
     pub max_running: Option<u32>,
     /// Tokens of a prefix cache block.
@@ -60,6 +62,7 @@ impl Default for MockOptions {
             ttft_ms: 50.0,
             prefill_tps: None,
             itl_ms: 10.0,
+            itl_batch_ms: 0.0,
             max_running: None,
             block_size: 64,
             cache_blocks: None,
@@ -75,7 +78,7 @@ impl MockOptions {
     /// Checks the ranges.
     pub fn validate(&self) -> Result<(), MockError> {
         let wrong = |key, value: String, rule| Err(MockError::Option { key, value, rule });
-        for (key, value) in [("ttft_ms", self.ttft_ms), ("itl_ms", self.itl_ms)] {
+        for (key, value) in [("ttft_ms", self.ttft_ms), ("itl_ms", self.itl_ms), ("itl_batch_ms", self.itl_batch_ms)] {
             if !(0.0..=3.6e6).contains(&value) {
                 return wrong(key, value.to_string(), "it must be between 0 and 3600000 ms");
             }

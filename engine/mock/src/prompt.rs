@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
+use crate::keys::Chain;
+
 /// Messages whose counts are remembered; when full, counting starts afresh.
 const REMEMBERED: usize = 1 << 20;
 
@@ -62,6 +64,8 @@ pub(crate) struct ChatRequest {
     pub(crate) prompt_tokens: u64,
     /// The cache-bust marker in the first user message.
     pub(crate) marker: Option<String>,
+    /// Keys of the whole blocks of the prompt, if there is a prefix cache.
+    pub(crate) blocks: Vec<u64>,
     /// A number that depends on the messages alone: what the simulated model would say.
     pub(crate) seed: u64,
 }
@@ -69,26 +73,38 @@ pub(crate) struct ChatRequest {
 /// Counts tokens, each content once.
 pub(crate) struct Counter {
     counter: Arc<dyn TokenCounter>,
+    /// Tokens of a block of the prefix cache, if there is one.
+    block_size: Option<u32>,
     known: Mutex<HashMap<[u8; 32], u64>>,
+    /// By the hash of the messages up to and including one: what that one adds.
+    prefixes: Mutex<HashMap<[u8; 32], Arc<Step>>>,
+}
+
+/// What a message adds to the blocks of a prompt.
+struct Step {
+    tokens: u64,
+    keys: Box<[u64]>,
+    chain: Chain,
 }
 
 impl Counter {
-    pub(crate) fn new(counter: Arc<dyn TokenCounter>) -> Self {
-        Self { counter, known: Mutex::default() }
+    pub(crate) fn new(counter: Arc<dyn TokenCounter>, block_size: Option<u32>) -> Self {
+        Self { counter, block_size, known: Mutex::default(), prefixes: Mutex::default() }
     }
 
-    /// Tokens of `text`, whose hash is `key`. A panic of the tokenizer elsewhere leaves the map as good as it was.
+    /// Tokens of `text`, whose hash is `key`.
     fn count(&self, key: [u8; 32], text: &str) -> u64 {
-        if let Some(count) = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
-            return *count;
-        }
-        let count = self.counter.count(text);
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= REMEMBERED {
-            known.clear();
-        }
-        known.insert(key, count);
-        count
+        remembered(&self.known, key, || self.counter.count(text))
+    }
+
+    /// The blocks that end in `text`, whose message closes the prefix `prefix`.
+    fn step(&self, prefix: [u8; 32], mut chain: Chain, text: &str) -> Arc<Step> {
+        remembered(&self.prefixes, prefix, || {
+            let ids = self.counter.ids(text);
+            let mut keys = Vec::new();
+            ids.iter().for_each(|id| chain.token(*id, &mut keys));
+            Arc::new(Step { tokens: ids.len() as u64, keys: keys.into(), chain })
+        })
     }
 
     /// Reads a request body.
@@ -103,12 +119,21 @@ impl Counter {
             ..ChatRequest::default()
         };
         let mut all = Sha256::new();
+        let mut chain = self.block_size.map(Chain::new);
         let mut first_user = true;
         for message in chat.messages {
             let text = text_of(&message.content);
             let key: [u8; 32] = Sha256::digest(text.as_bytes()).into();
             all.update(key);
-            let tokens = self.count(key, &text);
+            let tokens = match &mut chain {
+                None => self.count(key, &text),
+                Some(chain) => {
+                    let step = self.step(all.clone().finalize().into(), *chain, &text);
+                    request.blocks.extend_from_slice(&step.keys);
+                    *chain = step.chain;
+                    step.tokens
+                }
+            };
             if message.role == "user" && std::mem::take(&mut first_user) {
                 request.marker = marker(&text);
             }
@@ -119,6 +144,20 @@ impl Counter {
         request.seed = all.iter().take(8).fold(0, |seed, byte| seed << 8 | u64::from(*byte));
         Ok(request)
     }
+}
+
+/// The value of `key`, made once. A panic elsewhere leaves the map as good as it was.
+fn remembered<T: Clone>(map: &Mutex<HashMap<[u8; 32], T>>, key: [u8; 32], make: impl FnOnce() -> T) -> T {
+    if let Some(value) = map.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
+        return value.clone();
+    }
+    let value = make();
+    let mut map = map.lock().unwrap_or_else(PoisonError::into_inner);
+    if map.len() >= REMEMBERED {
+        map.clear();
+    }
+    map.insert(key, value.clone());
+    value
 }
 
 /// The first 12 hex digits of a hash.
@@ -161,7 +200,7 @@ pub(crate) mod tests {
 
     #[test]
     fn a_request_is_read_and_counted() -> Result<(), serde_json::Error> {
-        let counter = Counter::new(Arc::new(Words));
+        let counter = Counter::new(Arc::new(Words), None);
         let body = br#"{"messages":[{"role":"system","content":"be brief"},
             {"role":"user","content":[{"type":"text","text":"[rid:0123456789ab]\n\n"},{"type":"text","text":"a \"b\" c"}]},
             {"role":"assistant","content":null,"tool_calls":[]},{"role":"user","content":"[rid:ffffffffffff]"}],
@@ -178,8 +217,26 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn blocks_are_keyed_by_what_stands_before_them() -> Result<(), serde_json::Error> {
+        let counter = Counter::new(Arc::new(Words), Some(4));
+        let read = |contents: &[&str]| {
+            let messages: Vec<_> =
+                contents.iter().map(|text| serde_json::json!({"role": "user", "content": text})).collect();
+            counter.read(serde_json::json!({"messages": messages}).to_string().as_bytes())
+        };
+        let one = read(&["a b c d e", "f g h"])?;
+        assert_eq!((one.prompt_tokens, one.blocks.len()), (8, 2));
+        let longer = read(&["a b c d e", "f g h", "i j k l m n"])?;
+        assert_eq!((longer.prompt_tokens, &longer.blocks[..2], longer.blocks.len()), (14, &one.blocks[..], 3));
+        let other = read(&["a b c d e", "f g x"])?;
+        assert_eq!((other.blocks[0] == one.blocks[0], other.blocks[1] == one.blocks[1]), (true, false));
+        assert!(read(&["x a b c d e", "f g h"])?.blocks.iter().all(|key| !one.blocks.contains(key)));
+        Ok(())
+    }
+
+    #[test]
     fn a_large_body_is_read_in_one_pass() -> Result<(), serde_json::Error> {
-        let counter = Counter::new(Arc::new(Words));
+        let counter = Counter::new(Arc::new(Words), None);
         let text = r"word\n".repeat(4 << 20);
         let body = format!("{{\"messages\":[{{\"role\":\"user\",\"content\":\"{text}\"}}]}}");
         assert_eq!(counter.read(body.as_bytes())?.prompt_tokens, 4 << 20);

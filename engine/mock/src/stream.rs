@@ -2,15 +2,20 @@
 
 use std::convert::Infallible;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use agentx_types::Nanos;
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::chat::Answer;
+use crate::desk::Desk;
 use crate::log::Entry;
-use crate::model::Timetable;
+
+/// Bytes of overdue tokens that leave together, about.
+const TOGETHER: usize = 8 << 10;
 
 /// A response body.
 pub(crate) enum MockBody {
@@ -23,7 +28,9 @@ pub(crate) enum MockBody {
 /// A streamed answer in progress.
 pub(crate) struct TokenBody {
     answer: Answer,
-    timetable: Timetable,
+    desk: Arc<Desk>,
+    /// When the next token is due. Counted from the one before, not from when that left, so that no lateness adds up.
+    due: Nanos,
     entry: Entry,
     next: u32,
     timer: Pin<Box<Sleep>>,
@@ -39,33 +46,48 @@ impl MockBody {
         Self::Whole(Some(text.into()), Some(Box::new(entry)))
     }
 
-    pub(crate) fn tokens(answer: Answer, timetable: Timetable, entry: Entry) -> Self {
-        let timer = Box::pin(sleep_until(entry.clock().instant(timetable.due(0)).into()));
-        Self::Tokens(Box::new(TokenBody { answer, timetable, entry, next: 0, timer, closed: false }))
+    pub(crate) fn tokens(answer: Answer, desk: Arc<Desk>, first: Nanos, entry: Entry) -> Self {
+        let timer = Box::pin(sleep_until(entry.clock().instant(first).into()));
+        Self::Tokens(Box::new(TokenBody { answer, desk, due: first, entry, next: 0, timer, closed: false }))
     }
 }
 
 impl TokenBody {
-    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<String>> {
+    /// All tokens that are due, in one piece; then what closes the answer.
+    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Vec<u8>>> {
         if self.closed {
             return Poll::Ready(None);
         }
-        if self.next < self.answer.tokens {
-            if self.entry.now() < self.timetable.due(self.next) && self.timer.as_mut().poll(cx).is_pending() {
+        let mut now = self.entry.now();
+        if self.next < self.answer.tokens && now < self.due {
+            let due: Instant = self.entry.clock().instant(self.due).into();
+            if self.timer.deadline() != due {
+                self.timer.as_mut().reset(due);
+            }
+            if self.timer.as_mut().poll(cx).is_pending() {
                 return Poll::Pending;
             }
-            self.entry.sending();
-            let piece = self.answer.token_event(self.next);
-            self.next += 1;
-            self.entry.output = self.next;
-            let due: Instant = self.entry.clock().instant(self.timetable.due(self.next)).into();
-            self.timer.as_mut().reset(due);
-            return Poll::Ready(Some(piece));
+            // The timer's clock and this one may differ by a rounding.
+            now = now.max(self.due);
         }
-        self.closed = true;
         self.entry.sending();
-        self.entry.complete = true;
-        Poll::Ready(Some(self.answer.closing_events()))
+        let before = self.next;
+        let mut piece = Vec::new();
+        while self.next < self.answer.tokens && self.due <= now && piece.len() < TOGETHER {
+            self.answer.token_event(self.next, &mut piece);
+            self.next += 1;
+            self.due = self.due.saturating_add(self.desk.gap());
+        }
+        self.desk.count_generated(u64::from(self.next - before));
+        self.entry.output = self.next;
+        if self.next == self.answer.tokens {
+            self.closed = true;
+            piece.extend_from_slice(self.answer.closing_events().as_bytes());
+            self.entry.complete = true;
+            self.entry.slot = None;
+            self.desk.count_finished();
+        }
+        Poll::Ready(Some(piece))
     }
 }
 

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use actix::{Actor, Addr, ArbiterHandle, System};
 use agentx_corpus::SessionTemplate;
-use agentx_types::{ClientStats, JournalLine, PromptSource, RecordSink, RunClock, RunEnd, StopReason, Transport};
+use agentx_types::{
+    ClientStats, JournalLine, Nanos, PromptSource, RecordSink, RunClock, RunEnd, StopReason, Transport,
+};
 use tokio::sync::mpsc;
 
 use crate::actors::{
@@ -15,6 +17,7 @@ use crate::actors::{
 use crate::core::clock::ClockState;
 use crate::core::coordinator::CoordinatorState;
 use crate::core::stream::RequestShop;
+use crate::core::tree::TreeRules;
 use crate::error::ReplayError;
 use crate::identity::Identity;
 use crate::lanes::Lanes;
@@ -48,6 +51,23 @@ pub struct ReplayEnd {
     pub was_cancelled: bool,
     /// What went wrong, for people.
     pub errors: Vec<String>,
+}
+
+/// How a run in virtual time is set up.
+#[derive(Clone, Debug)]
+pub struct VirtualRun {
+    /// Unix epoch nanoseconds of the instant zero.
+    pub wall_origin_ns: i64,
+    /// Dispatchers, all on the one thread.
+    pub dispatchers: usize,
+    /// When somebody presses Ctrl+C.
+    pub interrupts: Vec<Nanos>,
+}
+
+impl Default for VirtualRun {
+    fn default() -> Self {
+        Self { wall_origin_ns: 0, dispatchers: 1, interrupts: Vec::new() }
+    }
 }
 
 /// Makes the transport of one wire thread; called on that thread.
@@ -95,16 +115,41 @@ impl Replay {
         wall_origin_ns: i64,
         transport: impl FnOnce(Rc<VirtualClock>) -> T + 'static,
     ) -> Result<ReplayEnd, ReplayError> {
+        let transport = std::cell::RefCell::new(Some(transport));
+        let virtual_run = VirtualRun { wall_origin_ns, ..VirtualRun::default() };
+        self.simulate_as(&virtual_run, move |clock| transport.take().map(|transport| transport(clock)))
+    }
+
+    /// Runs in virtual time with more to say about it; `transport` is called once for each dispatcher.
+    ///
+    /// # Errors
+    /// As [`Replay::simulate`].
+    pub fn simulate_as<T: Transport>(
+        self,
+        run: &VirtualRun,
+        transport: impl Fn(Rc<VirtualClock>) -> Option<T> + 'static,
+    ) -> Result<ReplayEnd, ReplayError> {
         let system = System::with_tokio_rt(paused_runtime);
         system.block_on(async move {
             let (panic_sender, panics) = mpsc::unbounded_channel();
             let watch = PanicWatch::on_this_thread(panic_sender);
-            let clock = VirtualClock::new(wall_origin_ns);
-            let dispatcher = Dispatcher::new(Box::new(transport(clock.clone())), None).start();
-            let (_no_interrupts, interrupts) = mpsc::unbounded_channel();
-            let end = self
-                .conduct(TimeSource::Virtual(clock.clone()), vec![dispatcher], interrupts, panics, Some(clock))
-                .await;
+            let clock = VirtualClock::new(run.wall_origin_ns);
+            let dispatchers: Vec<Addr<Dispatcher>> = (0..run.dispatchers.max(1))
+                .filter_map(|_| transport(clock.clone()))
+                .map(|transport| Dispatcher::new(Box::new(transport), None).start())
+                .collect();
+            let (interrupt, interrupts) = mpsc::unbounded_channel();
+            for at in &run.interrupts {
+                let (due, interrupt) = (clock.at(*at), interrupt.clone());
+                actix_rt::spawn(async move {
+                    due.await;
+                    // A closed channel means that the run is over.
+                    interrupt.send(()).unwrap_or_default();
+                });
+            }
+            let end =
+                self.conduct(TimeSource::Virtual(clock.clone()), dispatchers, interrupts, panics, Some(clock)).await;
+            drop(interrupt);
             drop(watch);
             end
         })
@@ -119,7 +164,7 @@ impl Replay {
         virtual_clock: Option<Rc<VirtualClock>>,
     ) -> Result<ReplayEnd, ReplayError> {
         let options = self.options;
-        let seconds = |s: Option<f64>| s.map(agentx_types::Nanos::from_seconds);
+        let seconds = |s: Option<f64>| s.map(Nanos::from_seconds);
         let clock_state = ClockState::new(seconds(options.system_idle_cap), seconds(options.trace_idle_cap));
         let clock = IdleClock::new(clock_state, time.clone(), self.sink.clone()).start();
         let shop = Arc::new(RequestShop {
@@ -130,7 +175,10 @@ impl Replay {
         });
         let (finished_sender, mut finished) = mpsc::unbounded_channel();
         let coordinator = Coordinator::new(CoordinatorSetup {
-            fail_fast: options.fail_fast,
+            rules: TreeRules {
+                fail_fast: options.fail_fast,
+                prefill_limited: options.prefill_concurrency.is_some(),
+            },
             state: CoordinatorState::new(
                 options,
                 self.templates.clone(),

@@ -7,8 +7,12 @@ pub mod core;
 mod engine;
 mod error;
 mod identity;
+pub mod invariants;
 pub mod lanes;
 mod options;
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod properties;
 pub mod report;
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
@@ -22,7 +26,7 @@ mod t_star;
 mod timelines;
 mod virtual_time;
 
-pub use engine::{Replay, ReplayEnd, TransportFactory};
+pub use engine::{Replay, ReplayEnd, TransportFactory, VirtualRun};
 pub use error::ReplayError;
 pub use identity::Identity;
 pub use options::{Pressure, ReplayOptions};

@@ -46,6 +46,8 @@ pub struct ReplayOptions {
     pub request_count: Option<u64>,
     /// Start no more plays than this.
     pub session_count: Option<u64>,
+    /// Requests that may wait for their first token at once, in profiling (§7.4).
+    pub prefill_concurrency: Option<u32>,
     /// Abort when errors / records exceeds this share.
     pub failed_request_threshold: Option<f64>,
     /// How long cancelled requests may take to return, s.
@@ -80,6 +82,7 @@ impl ReplayOptions {
             grace: Some(30.0),
             request_count: None,
             session_count: None,
+            prefill_concurrency: None,
             failed_request_threshold: None,
             cancel_drain: 10.0,
             fail_fast: false,

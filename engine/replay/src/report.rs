@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use agentx_corpus::SessionTemplate;
-use agentx_types::{HandoffStream, PhaseSummary, TurnIndex};
+use agentx_types::{ErrorClass, HandoffStream, PhaseSummary, RequestError, TurnIndex};
 use serde_json::{Value, json};
 
 use crate::lanes::{LanePlan, primer_lead_ms, primers, profiling_origins_ms};
@@ -33,6 +33,23 @@ pub fn handoff_streams(template: &SessionTemplate, snapshot: &Snapshot) -> Vec<H
     }
     streams.sort_by(|a, b| (a.depth, &a.conversation).cmp(&(b.depth, &b.conversation)));
     streams
+}
+
+/// What a failed request means to the user: class, status, the server's words, and the key that may help.
+pub fn failure_text(error: &RequestError, overflow: bool) -> String {
+    let code = error.code.map(|code| format!(" {code}")).unwrap_or_default();
+    let remedy = match (&error.class, error.code) {
+        _ if overflow => "raise the server's length limit or lower `corpus.max_context_tokens`",
+        (_, Some(401 | 403)) => "check `target.api_key`",
+        (_, Some(404)) => "check `model.names` and `target.path`",
+        (ErrorClass::ConnectRefused | ErrorClass::Dns | ErrorClass::ConnectTimeout, _) => {
+            "check `target.urls`, and that the server is up"
+        }
+        (ErrorClass::Tls, _) => "check `target.tls`",
+        (ErrorClass::RequestTimeout, _) => "raise `target.request_timeout` or check the server",
+        _ => "look at the server's log",
+    };
+    format!("{}{code}: {}; {remedy}", error.class.name(), error.message)
 }
 
 /// The lines at the end of profiling.

@@ -9,10 +9,11 @@ use agentx_types::{
     SourceRef, TurnIndex,
 };
 
-use crate::Replay;
+use crate::invariants::{self, Facts, Violation};
 use crate::lanes;
 use crate::options::ReplayOptions;
 use crate::simulation::{Answer, LatencyTransport};
+use crate::{Replay, ReplayEnd, VirtualRun};
 
 /// Builds templates from `(start, api)` pairs in seconds.
 pub(crate) struct TemplateBuilder(SessionTemplate);
@@ -78,7 +79,7 @@ impl TemplateBuilder {
     }
 }
 
-fn conversation(
+pub(crate) fn conversation(
     id: &str,
     kind: ConversationKind,
     parent: Option<ConversationIndex>,
@@ -135,6 +136,34 @@ impl PromptSource for NoPrompts {
     }
 }
 
+/// The first request of a small template.
+pub(crate) fn request() -> agentx_types::DispatchRequest {
+    use crate::core::step::Moment;
+    use crate::core::stream::{Go, PlayIdentity, RequestShop, StreamState};
+    use agentx_types::{LaneIndex, PlayNumber, RequestKey, TemplateIndex};
+
+    let template = TemplateBuilder::new("A", &[(0.0, 1.0), (2.0, 1.0)]).build();
+    let shop = RequestShop {
+        prompts: Arc::new(NoPrompts),
+        identity: crate::Identity::new("000000000000"),
+        models: Vec::new(),
+        count_prompts: false,
+    };
+    let play = PlayIdentity { template: TemplateIndex(0), lane: LaneIndex(0), play: PlayNumber(0), marker: None };
+    let mut stream = StreamState::new(Arc::new(shop), template, &play, ConversationIndex(0), 0);
+    let go = Go {
+        key: RequestKey(0),
+        session_num: 0,
+        phase: Phase::Profiling,
+        turn: TurnIndex(0),
+        due: Moment::default().replay,
+        issued: Moment::default(),
+        phase_skipped: Nanos(0),
+        one_token: false,
+    };
+    stream.go(go).unwrap()
+}
+
 /// Keeps everything.
 #[derive(Default)]
 pub(crate) struct Ledger {
@@ -159,6 +188,10 @@ impl RecordSink for Ledger {
 pub(crate) struct Simulated {
     pub(crate) events: Vec<Event>,
     pub(crate) phases: Vec<PhaseSummary>,
+    pub(crate) end: ReplayEnd,
+    pub(crate) violations: Vec<Violation>,
+    pub(crate) templates: Vec<Arc<SessionTemplate>>,
+    pub(crate) facts: Facts,
 }
 
 impl Simulated {
@@ -168,8 +201,8 @@ impl Simulated {
         let mut rows = Vec::new();
         for event in &self.events {
             match &event.kind {
-                EventKind::Phase { name } => current = Some(*name),
-                EventKind::Dispatch { .. } if current == Some(phase.name()) => rows.push((
+                EventKind::Phase { name } => current = Some(name.to_string()),
+                EventKind::Dispatch { .. } if current.as_deref() == Some(phase.name()) => rows.push((
                     event.t.as_seconds(),
                     event.lane.unwrap().0,
                     event.conversation.clone().unwrap().to_string(),
@@ -191,12 +224,17 @@ impl Simulated {
         self.phases.iter().find(|summary| summary.phase == phase).unwrap()
     }
 
+    /// The event log as it would be written.
+    pub(crate) fn log(&self) -> String {
+        self.events.iter().map(|event| serde_json::to_string(event).unwrap() + "\n").collect()
+    }
+
     pub(crate) fn count(&self, wanted: impl Fn(&EventKind) -> bool) -> usize {
         self.events.iter().filter(|event| wanted(&event.kind)).count()
     }
 }
 
-/// Runs `templates` on lanes at given instants (ms) in virtual time.
+/// Runs `templates` on lanes at given instants (ms) in virtual time; every invariant must hold.
 pub(crate) fn simulate(
     templates: Vec<Arc<SessionTemplate>>,
     given: &[(&str, f64)],
@@ -206,27 +244,52 @@ pub(crate) fn simulate(
 ) -> Simulated {
     let given: Vec<(String, f64)> = given.iter().map(|(trace, t_star)| ((*trace).to_string(), *t_star)).collect();
     let lanes = lanes::build_given(&templates, &given, &options).unwrap();
-    let ledger = Arc::new(Ledger::default());
-    let replay = Replay {
-        options,
-        templates: templates.into(),
-        lanes,
-        prompts: Arc::new(NoPrompts),
-        sink: ledger.clone(),
-        count_prompts: false,
-        skip_primers,
-    };
-    replay
-        .simulate(0, move |clock| {
-            LatencyTransport::new(clock, move |meta| {
-                let (seconds, kind) = answer(meta);
-                Answer { latency: Nanos::from_seconds(seconds), kind }
+    let setting = Setting { templates, lanes, options, skip_primers, run: VirtualRun::default() };
+    let simulated = setting.play(answer);
+    let violations: Vec<String> = simulated.violations.iter().map(ToString::to_string).collect();
+    assert!(violations.is_empty(), "{violations:#?}");
+    simulated
+}
+
+/// A run to be simulated.
+pub(crate) struct Setting {
+    pub(crate) templates: Vec<Arc<SessionTemplate>>,
+    pub(crate) lanes: lanes::Lanes,
+    pub(crate) options: ReplayOptions,
+    pub(crate) skip_primers: bool,
+    pub(crate) run: VirtualRun,
+}
+
+impl Setting {
+    /// Plays it against a server that answers `answer`.
+    pub(crate) fn play(self, answer: impl Fn(&DispatchMeta) -> (f64, OutcomeKind) + 'static) -> Simulated {
+        let facts = Facts::of(&self.options, true, self.skip_primers);
+        let ledger = Arc::new(Ledger::default());
+        let replay = Replay {
+            options: self.options,
+            templates: self.templates.clone().into(),
+            lanes: self.lanes,
+            prompts: Arc::new(NoPrompts),
+            sink: ledger.clone(),
+            count_prompts: false,
+            skip_primers: self.skip_primers,
+        };
+        let answer = std::rc::Rc::new(answer);
+        let end = replay
+            .simulate_as(&self.run, move |clock| {
+                let answer = answer.clone();
+                let server = LatencyTransport::new(clock, move |meta| {
+                    let (seconds, kind) = answer(meta);
+                    Answer { latency: Nanos::from_seconds(seconds), kind }
+                });
+                Some(server.first_token_after(Nanos::from_millis(70.0)))
             })
-        })
-        .unwrap();
-    let journal = std::mem::take(&mut *ledger.journal.lock().unwrap());
-    let ended = |line| if let JournalLine::PhaseEnded(summary) = line { Some(summary) } else { None };
-    let phases = journal.into_iter().filter_map(ended).collect();
-    let events = std::mem::take(&mut *ledger.events.lock().unwrap());
-    Simulated { events, phases }
+            .unwrap();
+        let journal = std::mem::take(&mut *ledger.journal.lock().unwrap());
+        let ended = |line| if let JournalLine::PhaseEnded(summary) = line { Some(summary) } else { None };
+        let phases = journal.into_iter().filter_map(ended).collect();
+        let events = std::mem::take(&mut *ledger.events.lock().unwrap());
+        let violations = invariants::check(&events, &self.templates, &facts);
+        Simulated { events, phases, end, violations, templates: self.templates, facts }
+    }
 }

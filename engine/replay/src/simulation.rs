@@ -28,12 +28,18 @@ pub struct LatencyTransport {
     answer: Box<dyn Fn(&DispatchMeta) -> Answer>,
     open: Rc<RefCell<BTreeMap<RequestKey, oneshot::Sender<()>>>>,
     sent: Cell<u64>,
+    first_token_after: Option<Nanos>,
 }
 
 impl LatencyTransport {
     /// A server whose answer to a request is `answer(what was asked)`.
     pub fn new(clock: Rc<VirtualClock>, answer: impl Fn(&DispatchMeta) -> Answer + 'static) -> Self {
-        Self { clock, answer: Box::new(answer), open: Rc::default(), sent: Cell::new(0) }
+        Self { clock, answer: Box::new(answer), open: Rc::default(), sent: Cell::new(0), first_token_after: None }
+    }
+
+    /// The first token of every answer comes so long after its request; without it, with the end of the answer.
+    pub fn first_token_after(self, after: Nanos) -> Self {
+        Self { first_token_after: Some(after), ..self }
     }
 }
 
@@ -44,14 +50,24 @@ impl Transport for LatencyTransport {
         let (clock, open) = (self.clock.clone(), self.open.clone());
         let start = clock.now();
         let answer = (self.answer)(&meta);
-        let end = clock.at(start.saturating_add(answer.latency));
+        let end = clock.at_of(start.saturating_add(answer.latency), meta.key);
         let (cancel, cancelled) = oneshot::channel();
         open.borrow_mut().insert(meta.key, cancel);
+        if let (Some(first_token), Some(after)) = (request.first_token, self.first_token_after) {
+            let arrived = clock.at_of(start.saturating_add(after), meta.key);
+            actix_rt::spawn(async move {
+                arrived.await;
+                first_token.notify();
+            });
+        }
         let input_tokens = request.prompt.input_tokens();
         Box::pin(async move {
             let outcome = tokio::select! {
                 biased;
-                Ok(()) = cancelled => Outcome::without_response(meta.key, OutcomeKind::Cancelled, start, clock.now()),
+                Ok(()) = cancelled => {
+                    let now = clock.at_of(clock.now(), meta.key).await;
+                    Outcome::without_response(meta.key, OutcomeKind::Cancelled, start, now)
+                }
                 end = end => {
                     let mut outcome = Outcome::without_response(meta.key, answer.kind, start, end);
                     if outcome.is_ok() {

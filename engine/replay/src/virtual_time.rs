@@ -7,7 +7,7 @@ use std::future::Future;
 use std::rc::Rc;
 use std::time::Duration;
 
-use agentx_types::Nanos;
+use agentx_types::{Nanos, RequestKey};
 use tokio::sync::oneshot;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,13 +23,16 @@ enum Entry {
     Alarm,
 }
 
+/// Instant, what it is, the request it answers, and the order of arrival.
+type Key = (Nanos, Rank, u64, u64);
+
 /// The virtual clock: its present instant is the due time of the entry being handled.
 pub struct VirtualClock {
     now: Cell<Nanos>,
     wall_origin_ns: i64,
     sequence: Cell<u64>,
-    queue: RefCell<BTreeMap<(Nanos, Rank, u64), Entry>>,
-    alarm: Cell<Option<(Nanos, Rank, u64)>>,
+    queue: RefCell<BTreeMap<Key, Entry>>,
+    alarm: Cell<Option<Key>>,
 }
 
 impl VirtualClock {
@@ -54,18 +57,28 @@ impl VirtualClock {
         self.wall_origin_ns
     }
 
-    fn key(&self, at: Nanos, rank: Rank) -> (Nanos, Rank, u64) {
+    fn key(&self, at: Nanos, rank: Rank, request: u64) -> Key {
         let sequence = self.sequence.get();
         self.sequence.set(sequence + 1);
-        (at.max(self.now.get()), rank, sequence)
+        (at.max(self.now.get()), rank, request, sequence)
     }
 
     /// Resolves at the virtual instant `at` (never before now). Dropping the future forgets the entry's effect, not its
     /// place in time.
     pub fn at(&self, at: Nanos) -> impl Future<Output = Nanos> + use<> {
+        self.enter(self.key(at, Rank::Answer, u64::MAX))
+    }
+
+    /// As [`VirtualClock::at`], for an event of one request: events of one instant come in the order of their requests,
+    /// however many dispatchers there are.
+    pub fn at_of(&self, at: Nanos, request: RequestKey) -> impl Future<Output = Nanos> + use<> {
+        self.enter(self.key(at, Rank::Answer, request.0))
+    }
+
+    fn enter(&self, key: Key) -> impl Future<Output = Nanos> + use<> {
         let (sender, receiver) = oneshot::channel();
-        self.queue.borrow_mut().insert(self.key(at, Rank::Answer), Entry::Answer(sender));
-        async move { receiver.await.unwrap_or(at) }
+        self.queue.borrow_mut().insert(key, Entry::Answer(sender));
+        async move { receiver.await.unwrap_or(key.0) }
     }
 
     /// Replaces the engine's alarm.
@@ -75,14 +88,14 @@ impl VirtualClock {
             queue.remove(&old);
         }
         if let Some(at) = at {
-            let key = self.key(at, Rank::Alarm);
+            let key = self.key(at, Rank::Alarm, 0);
             queue.insert(key, Entry::Alarm);
             self.alarm.set(Some(key));
         }
     }
 
     fn pop(&self) -> Option<Entry> {
-        let ((at, rank, _), entry) = self.queue.borrow_mut().pop_first()?;
+        let ((at, rank, ..), entry) = self.queue.borrow_mut().pop_first()?;
         self.now.set(at);
         if rank == Rank::Alarm {
             self.alarm.set(None);

@@ -1,7 +1,7 @@
 //! Output folders: the automatic name, the guard against mixing two runs, the repair of a torn file (`results.md` §1.1).
 
-use std::fs;
-use std::io::ErrorKind;
+use std::fs::{self, File, TryLockError};
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use crate::error::ReportError;
@@ -25,6 +25,7 @@ pub fn prepare_dir(dir: &Path, names: &FileNames, explicit: bool, overwrite: boo
     if explicit && !overwrite && dir.join(&summary).exists() {
         return Err(ReportError::ResultExists { dir: dir.to_path_buf(), summary });
     }
+    refuse_if_in_use(dir)?;
     fs::create_dir_all(dir).map_err(ReportError::io("create", dir))?;
     let probe = dir.join(".agentx_write_test");
     fs::write(&probe, b"").map_err(ReportError::io("write into", dir))?;
@@ -39,6 +40,11 @@ pub fn prepare_dir(dir: &Path, names: &FileNames, explicit: bool, overwrite: boo
         names.timeslices_csv(),
         names.server_metrics_json(),
         names.server_metrics_csv(),
+        names.server_metrics_jsonl(),
+        names.raw(),
+        FileNames::OUTPUTS.to_owned(),
+        FileNames::SCRAPES.to_owned(),
+        FileNames::LOCK.to_owned(),
     ];
     stale.iter().try_for_each(|name| remove_if_present(&dir.join(name)))
 }
@@ -46,23 +52,65 @@ pub fn prepare_dir(dir: &Path, names: &FileNames, explicit: bool, overwrite: boo
 /// Cuts a torn last line off the record and journal files, so that readers without tolerance can read them. Returns the
 /// names of the files that were cut.
 pub fn repair_torn_tail(dir: &Path, names: &FileNames) -> Result<Vec<String>, ReportError> {
+    refuse_if_in_use(dir)?;
     let mut repaired = Vec::new();
-    for name in [names.records(), FileNames::JOURNAL.to_owned(), FileNames::EVENTS.to_owned()] {
+    let fixed = [FileNames::JOURNAL, FileNames::EVENTS, FileNames::SCRAPES].map(str::to_owned);
+    for name in [names.records(), names.raw(), names.server_metrics_jsonl()].into_iter().chain(fixed) {
         let path = dir.join(&name);
-        let bytes = match fs::read(&path) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == ErrorKind::NotFound => continue,
-            Err(error) => return Err(ReportError::io("read", &path)(error)),
-        };
-        if bytes.last().is_none_or(|last| *last == b'\n') {
-            continue;
+        match cut_torn_tail(&path) {
+            Ok(true) => repaired.push(name),
+            Ok(false) => {}
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(ReportError::io("cut the torn last line of", &path)(error)),
         }
-        let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-        let file = fs::OpenOptions::new().write(true).open(&path).map_err(ReportError::io("open", &path))?;
-        file.set_len(whole as u64).map_err(ReportError::io("cut the torn last line of", &path))?;
-        repaired.push(name);
+    }
+    if crate::outputs::repair(dir)? {
+        repaired.push(FileNames::OUTPUTS.to_owned());
     }
     Ok(repaired)
+}
+
+/// Cuts what follows the last line end, reading from the end only; whether there was anything.
+fn cut_torn_tail(path: &Path) -> std::io::Result<bool> {
+    const BLOCK: u64 = 1 << 16;
+    let mut file = fs::OpenOptions::new().read(true).write(true).open(path)?;
+    let length = file.metadata()?.len();
+    let mut end = length;
+    let mut block = Vec::new();
+    let whole = loop {
+        let start = end.saturating_sub(BLOCK);
+        block.resize((end - start) as usize, 0);
+        file.seek(SeekFrom::Start(start))?;
+        file.read_exact(&mut block)?;
+        if let Some(at) = block.iter().rposition(|byte| *byte == b'\n') {
+            break start + at as u64 + 1;
+        }
+        if start == 0 {
+            break 0;
+        }
+        end = start;
+    };
+    if whole < length {
+        file.set_len(whole)?;
+    }
+    Ok(whole < length)
+}
+
+/// Marks the folder of `journal` as being written to, for as long as the file is open: a killed program lets go of it.
+pub(crate) fn claim(journal: &File, dir: &Path) -> Result<(), ReportError> {
+    match journal.try_lock() {
+        Err(TryLockError::WouldBlock) => Err(ReportError::InUse { dir: dir.to_path_buf() }),
+        // Some network file systems know no locks; the run matters more than the guard.
+        Ok(()) | Err(TryLockError::Error(_)) => Ok(()),
+    }
+}
+
+/// Fails when a run is writing into `dir`.
+fn refuse_if_in_use(dir: &Path) -> Result<(), ReportError> {
+    match File::open(dir.join(FileNames::JOURNAL)) {
+        Ok(journal) => claim(&journal, dir),
+        Err(_) => Ok(()),
+    }
 }
 
 /// Removes a file that may not be there.

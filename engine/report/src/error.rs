@@ -27,6 +27,12 @@ pub enum ReportError {
         /// The summary file found there.
         summary: String,
     },
+    /// Another run is writing into the folder.
+    #[error("{} belongs to a run that is still going on; wait for its end, or choose another folder", dir.display())]
+    InUse {
+        /// The folder.
+        dir: PathBuf,
+    },
     /// A line of a record or journal file is not what it should be.
     #[error("{}:{line}: {reason}; the file was changed after the run, or is not one of agentx'", path.display())]
     BadLine {

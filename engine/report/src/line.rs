@@ -201,6 +201,7 @@ struct ExtraIn {
     lane: u32,
     play: u64,
     lateness_ns: Option<i64>,
+    skipped_ns: i64,
     max_tokens: Option<u64>,
     cache: Option<CacheCounts>,
 }
@@ -346,6 +347,7 @@ pub(crate) fn read_line(text: &str) -> Result<Row, String> {
         start_ns: metadata.request_start_ns,
         end_ns: metadata.request_end_ns,
         lateness_ns: agentx.lateness_ns,
+        skipped_ns: agentx.skipped_ns,
         requested_osl: agentx.max_tokens,
         cache: agentx.cache,
         tokens: metrics.tokens(),

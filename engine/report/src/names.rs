@@ -29,6 +29,12 @@ impl FileNames {
     pub const JOURNAL: &'static str = "agentx_journal.jsonl";
     /// Name of the event log, whatever the prefix.
     pub const EVENTS: &'static str = "events.jsonl";
+    /// Name of the resolved plan, whatever the prefix.
+    pub const LOCK: &'static str = "plan.lock.json";
+    /// Name of the scrapes' log, whatever the prefix.
+    pub const SCRAPES: &'static str = "agentx_scrapes.jsonl";
+    /// Name of the generated texts, whatever the prefix.
+    pub const OUTPUTS: &'static str = "outputs.json";
     /// Name of the page, whatever the prefix.
     pub const PAGE: &'static str = "report.html";
     /// Name of the marker of a finished export, whatever the prefix.
@@ -79,6 +85,16 @@ impl FileNames {
     /// Server metrics, JSON.
     pub fn server_metrics_json(&self) -> String {
         self.with("_server_metrics.json", "server_metrics_export.json")
+    }
+
+    /// Bodies and answers, one line a request.
+    pub fn raw(&self) -> String {
+        self.with("_raw.jsonl", "profile_export_raw.jsonl")
+    }
+
+    /// Server metrics, one line a scrape.
+    pub fn server_metrics_jsonl(&self) -> String {
+        self.with("_server_metrics.jsonl", "server_metrics_export.jsonl")
     }
 
     /// Server metrics, CSV.

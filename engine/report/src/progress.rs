@@ -3,6 +3,7 @@
 use agentx_types::{BranchStats, Nanos, Phase};
 
 use crate::live::{Quantiles, Snapshot};
+use crate::server::ServerGlance;
 
 /// The heartbeat of a phase: `Phase warmup progress returned=2/3 sent=3 in_flight=1 errors=0 elapsed=30.0s`. `target` is
 /// the number of requests of a phase that has one.
@@ -90,4 +91,59 @@ pub fn realtime(snapshot: &Snapshot, previous: Option<(&Snapshot, Nanos)>, now: 
         lines.push(format!("trace   theoretical prefix-cache hit {hit:.1}%"));
     }
     Some(lines)
+}
+
+/// The `srv` row of the realtime block: what the servers say of themselves, since the figures of `previous` (the last row,
+/// so many seconds ago) where they count; nothing when nothing is known.
+pub fn server_row(now: &ServerGlance, previous: Option<(&ServerGlance, f64)>) -> Option<String> {
+    let mut parts = Vec::new();
+    let gained = |of: fn(&ServerGlance) -> Option<f64>| {
+        let now = of(now)?;
+        let before = previous.and_then(|(before, _)| of(before)).filter(|before| *before <= now);
+        Some(now - before.unwrap_or(0.0))
+    };
+    if let (Some(hits), Some(queries)) = (gained(|g| g.cache_hits), gained(|g| g.cache_queries))
+        && queries > 0.0
+    {
+        parts.push(format!("prefix-cache hit {:.1}%  unique_in_srv {:.0}", 100.0 * hits / queries, queries - hits));
+    }
+    parts.extend(now.kv_usage.map(|share| format!("kv {:.1}%", 100.0 * share)));
+    if let (Some(running), waiting) = (now.running, now.waiting.unwrap_or(0.0)) {
+        parts.push(format!("queue {running:.0}r/{waiting:.0}w"));
+    }
+    if let Some((_, seconds)) = previous.filter(|(_, seconds)| *seconds > 0.0) {
+        let rate = |of| gained(of).map(|tokens| tokens / seconds);
+        parts.extend(rate(|g| g.prompt_tokens).map(|rate| format!("in {rate:.0} tok/s")));
+        parts.extend(rate(|g| g.generated_tokens).map(|rate| format!("out {rate:.0} tok/s")));
+    }
+    (!parts.is_empty()).then(|| format!("srv     {}", parts.join("  ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_server_row_counts_since_the_last_one() {
+        let before = ServerGlance { cache_hits: Some(50.0), cache_queries: Some(100.0), ..ServerGlance::default() };
+        let now = ServerGlance {
+            cache_hits: Some(130.0),
+            cache_queries: Some(200.0),
+            kv_usage: Some(0.25),
+            running: Some(1.0),
+            prompt_tokens: Some(500.0),
+            ..ServerGlance::default()
+        };
+        assert_eq!(
+            server_row(&now, Some((&before, 10.0))).as_deref(),
+            Some("srv     prefix-cache hit 80.0%  unique_in_srv 20  kv 25.0%  queue 1r/0w  in 50 tok/s")
+        );
+        // A restarted server counts from zero.
+        let fresh = ServerGlance { cache_hits: Some(1.0), cache_queries: Some(4.0), ..ServerGlance::default() };
+        assert_eq!(
+            server_row(&fresh, Some((&now, 1.0))).as_deref(),
+            Some("srv     prefix-cache hit 25.0%  unique_in_srv 3")
+        );
+        assert_eq!(server_row(&ServerGlance::default(), None), None);
+    }
 }

@@ -169,6 +169,8 @@ pub struct Row {
     pub end_ns: i64,
     /// Start minus the instant it was due, ns.
     pub lateness_ns: Option<i64>,
+    /// Idle time skipped in its phase before the dispatch, ns.
+    pub skipped_ns: i64,
     /// Output limit asked for, tokens.
     pub requested_osl: Option<u64>,
     /// What an infinite prefix cache would have held.
@@ -203,6 +205,7 @@ impl Row {
             start_ns: wall_origin_ns + outcome.start.0,
             end_ns: wall_origin_ns + if has_stream { outcome.last_event.0 } else { outcome.start.0 },
             lateness_ns: Some(outcome.start.0 - meta.intended.0),
+            skipped_ns: meta.skipped.0,
             requested_osl: Some(u64::from(meta.max_tokens)),
             cache: Some(meta.cache),
             // A failure has no output to speak of, whatever arrived before it.

@@ -1,7 +1,7 @@
 //! Everything a run left behind, live or read back from its files.
 
-use std::fs;
-use std::io::ErrorKind;
+use std::fs::File;
+use std::io::{BufRead, BufReader, ErrorKind};
 use std::path::Path;
 
 use agentx_types::{JournalLine, Phase};
@@ -69,26 +69,30 @@ fn read_lines(
     mut take: impl FnMut(&str) -> Result<(), String>,
 ) -> Result<(), ReportError> {
     let path = dir.join(name);
-    let bytes = fs::read(&path).map_err(|error| {
+    let file = File::open(&path).map_err(|error| {
         if error.kind() == ErrorKind::NotFound {
             return ReportError::NothingRecorded { dir: dir.to_path_buf(), file: name.to_owned() };
         }
         ReportError::io("read", &path)(error)
     })?;
-    let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-    if whole < bytes.len() {
-        notes.push(format!("{name}: the last line is torn and was left out; the program was killed while writing"));
-    }
-    for (index, line) in bytes[..whole].split(|byte| *byte == b'\n').enumerate() {
-        if line.is_empty() {
+    // Line by line: the records of a long run are larger than the memory that their rows take.
+    let mut reader = BufReader::with_capacity(1 << 20, file);
+    let mut line = Vec::new();
+    let mut number = 0;
+    loop {
+        line.clear();
+        if reader.read_until(b'\n', &mut line).map_err(ReportError::io("read", &path))? == 0 {
+            return Ok(());
+        }
+        number += 1;
+        let Some(whole) = line.strip_suffix(b"\n") else {
+            notes.push(format!("{name}: the last line is torn and was left out; the program was killed while writing"));
+            return Ok(());
+        };
+        if whole.is_empty() {
             continue;
         }
-        let text = std::str::from_utf8(line).map_err(|error| error.to_string());
-        text.and_then(&mut take).map_err(|reason| ReportError::BadLine {
-            path: path.clone(),
-            line: index + 1,
-            reason,
-        })?;
+        let text = std::str::from_utf8(whole).map_err(|error| error.to_string());
+        text.and_then(&mut take).map_err(|reason| ReportError::BadLine { path: path.clone(), line: number, reason })?;
     }
-    Ok(())
 }

@@ -10,11 +10,12 @@ use std::time::Duration;
 
 use agentx_types::{Event, JournalLine, Nanos, OutcomeKind, RecordSink, RequestRecord, RunClock, TokenCounter};
 
-use crate::dirs::remove_if_present;
+use crate::dirs::{claim, remove_if_present};
 use crate::error::ReportError;
 use crate::line::write_line;
 use crate::live::{Live, Snapshot};
 use crate::names::FileNames;
+use crate::outputs::Outputs;
 use crate::row::Row;
 use crate::rundata::RunData;
 use crate::tokens::{TokenCounts, client_counts, server_counts};
@@ -29,14 +30,26 @@ pub struct RecorderOptions {
     pub records: bool,
     /// Write `events.jsonl`.
     pub events: bool,
+    /// Write `outputs.json`: the generated texts, where outcomes carry them.
+    pub outputs: bool,
     /// Counts the answers' tokens on our side; without it the server's counts are used.
     pub counter: Option<Arc<dyn TokenCounter>>,
+    /// Called when a phase starts or ends, on the replay's thread: it must return at once.
+    pub at_phase_bounds: Option<Box<dyn Fn() + Send + Sync>>,
 }
 
 impl RecorderOptions {
     /// Plain names, records written, no events, server counts.
     pub fn new(wall_origin_ns: i64) -> Self {
-        Self { names: FileNames::new(None), wall_origin_ns, records: true, events: false, counter: None }
+        Self {
+            names: FileNames::new(None),
+            wall_origin_ns,
+            records: true,
+            events: false,
+            outputs: false,
+            counter: None,
+            at_phase_bounds: None,
+        }
     }
 }
 
@@ -53,6 +66,7 @@ pub struct Recorder {
     live: Arc<Mutex<Live>>,
     thread: Mutex<Option<JoinHandle<RunData>>>,
     events: bool,
+    at_phase_bounds: Option<Box<dyn Fn() + Send + Sync>>,
 }
 
 const FLUSH_RECORDS: usize = 100;
@@ -61,8 +75,9 @@ const FLUSH_BYTES: usize = 1 << 18;
 
 impl Recorder {
     /// Starts a recorder that writes into `dir`, which exists. Files of an earlier run are removed first.
-    pub fn create(dir: &Path, options: RecorderOptions) -> Result<Arc<Self>, ReportError> {
+    pub fn create(dir: &Path, mut options: RecorderOptions) -> Result<Arc<Self>, ReportError> {
         let events = options.events;
+        let at_phase_bounds = options.at_phase_bounds.take();
         let live = Arc::new(Mutex::new(Live::new()));
         let writer = Writer::open(dir, options, Arc::clone(&live))?;
         let (queue, messages) = channel();
@@ -70,7 +85,7 @@ impl Recorder {
             .name("agentx-recorder".into())
             .spawn(move || writer.run(&messages))
             .map_err(|source| ReportError::Io { action: "start the writer thread for", path: dir.into(), source })?;
-        Ok(Arc::new(Self { queue: Mutex::new(queue), live, thread: Mutex::new(Some(thread)), events }))
+        Ok(Arc::new(Self { queue: Mutex::new(queue), live, thread: Mutex::new(Some(thread)), events, at_phase_bounds }))
     }
 
     /// Writes what is left, closes the files and hands out everything that was recorded. Later calls of the sink are
@@ -107,6 +122,11 @@ impl RecordSink for Recorder {
     }
 
     fn journal(&self, line: JournalLine) {
+        if let (Some(hook), JournalLine::PhaseStarted { .. } | JournalLine::PhaseEnded(_)) =
+            (&self.at_phase_bounds, &line)
+        {
+            hook();
+        }
         self.send(Message::Journal(Box::new(line)));
     }
 
@@ -120,7 +140,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// A file to which only whole lines are written.
-struct LineFile {
+pub(crate) struct LineFile {
     path: PathBuf,
     file: File,
     written: u64,
@@ -128,14 +148,19 @@ struct LineFile {
 }
 
 impl LineFile {
-    fn create(path: PathBuf) -> Result<Self, ReportError> {
+    pub(crate) fn create(path: PathBuf) -> Result<Self, ReportError> {
         remove_if_present(&path)?;
         let file =
             OpenOptions::new().create(true).append(true).open(&path).map_err(ReportError::io("create", &path))?;
         Ok(Self { path, file, written: 0, pending: Vec::new() })
     }
 
-    fn push(&mut self, value: &impl serde::Serialize) -> Result<(), ReportError> {
+    /// Adds bytes as they are.
+    pub(crate) fn raw(&mut self, bytes: &[u8]) {
+        self.pending.extend_from_slice(bytes);
+    }
+
+    pub(crate) fn push(&mut self, value: &impl serde::Serialize) -> Result<(), ReportError> {
         let before = self.pending.len();
         if let Err(source) = serde_json::to_writer(&mut self.pending, value) {
             self.pending.truncate(before);
@@ -145,7 +170,7 @@ impl LineFile {
         Ok(())
     }
 
-    fn flush(&mut self) -> Result<(), ReportError> {
+    pub(crate) fn flush(&mut self) -> Result<(), ReportError> {
         if self.pending.is_empty() {
             return Ok(());
         }
@@ -166,6 +191,7 @@ struct Writer {
     records: Option<LineFile>,
     journal: LineFile,
     events: Option<LineFile>,
+    outputs: Option<Outputs>,
     live: Arc<Mutex<Live>>,
     data: RunData,
     clock: RunClock,
@@ -183,7 +209,9 @@ impl Writer {
         remove_if_present(&events_path)?;
         let records = options.records.then(|| LineFile::create(records_path)).transpose()?;
         let events = options.events.then(|| LineFile::create(events_path)).transpose()?;
+        let outputs = options.outputs.then(|| Outputs::create(dir)).transpose()?;
         let journal = LineFile::create(dir.join(FileNames::JOURNAL))?;
+        claim(&journal.file, dir)?;
         let data = RunData::default();
         let clock = RunClock::start();
         Ok(Self {
@@ -191,6 +219,7 @@ impl Writer {
             records,
             journal,
             events,
+            outputs,
             live,
             data,
             clock,
@@ -214,6 +243,8 @@ impl Writer {
             }
         }
         self.flush();
+        let closed = self.outputs.as_mut().map_or(Ok(()), Outputs::close);
+        self.keep(closed);
         self.warn_of_counts();
         self.data
     }
@@ -241,6 +272,9 @@ impl Writer {
         };
         let Some(row) = Row::new(record, tokens, self.options.wall_origin_ns) else { return Ok(()) };
         locked(&self.live).row(&row);
+        if let Some(outputs) = &mut self.outputs {
+            outputs.push(record)?;
+        }
         let mode = if self.options.counter.is_some() { TokenCounts::Client } else { TokenCounts::Server };
         let written = match &mut self.records {
             Some(file) => {
@@ -283,7 +317,6 @@ impl Writer {
         let total = self.data.rows.len();
         if self.without_usage > 0 {
             tracing::warn!(records = self.without_usage, total, "answers without token usage");
-            self.data.notes.push(format!("{} of {total} records carry no token usage", self.without_usage));
         }
         if self.clamped > 0 {
             tracing::warn!(records = self.clamped, total, "answers with more reasoning than completion tokens");
@@ -308,7 +341,8 @@ impl Writer {
     }
 
     fn pending_bytes(&self) -> usize {
-        let files = [self.records.as_ref(), self.events.as_ref(), Some(&self.journal)];
+        let outputs = self.outputs.as_ref().map(Outputs::file);
+        let files = [self.records.as_ref(), self.events.as_ref(), Some(&self.journal), outputs];
         files.into_iter().flatten().map(|file| file.pending.len()).sum()
     }
 
@@ -317,8 +351,9 @@ impl Writer {
         self.unflushed = 0;
         let records = self.records.as_mut().map_or(Ok(()), LineFile::flush);
         let events = self.events.as_mut().map_or(Ok(()), LineFile::flush);
+        let outputs = self.outputs.as_mut().map_or(Ok(()), |outputs| outputs.file_mut().flush());
         let journal = self.journal.flush();
-        for written in [records, events, journal] {
+        for written in [records, events, outputs, journal] {
             self.keep(written);
         }
     }

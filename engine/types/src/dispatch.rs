@@ -114,6 +114,28 @@ pub struct DispatchMeta {
     pub cache: CacheCounts,
 }
 
+/// Called once, when the first content of an answer has arrived.
+#[derive(Clone)]
+pub struct FirstToken(Arc<dyn Fn() + Send + Sync>);
+
+impl FirstToken {
+    /// Calls `notice`.
+    pub fn new(notice: impl Fn() + Send + Sync + 'static) -> Self {
+        Self(Arc::new(notice))
+    }
+
+    /// The first content has arrived.
+    pub fn notify(&self) {
+        (self.0)();
+    }
+}
+
+impl std::fmt::Debug for FirstToken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("FirstToken")
+    }
+}
+
 /// One request for the wire.
 #[derive(Clone, Debug)]
 pub struct DispatchRequest {
@@ -125,4 +147,6 @@ pub struct DispatchRequest {
     pub model: Arc<str>,
     /// Number of the stream in order of first dispatch: picks the URL when there are several (`replay.md` §11.1).
     pub stream_ordinal: u64,
+    /// Who wants to know of the first content (`replay.md` §7.4).
+    pub first_token: Option<FirstToken>,
 }

@@ -17,8 +17,8 @@ mod transport;
 mod units;
 
 pub use clock::RunClock;
-pub use dispatch::{CacheCounts, DispatchMeta, DispatchRequest, Phase, SourceKind, SourceRef};
-pub use event::{DispatchReason, Event, EventKind, HandoffStream};
+pub use dispatch::{CacheCounts, DispatchMeta, DispatchRequest, Phase, SourceKind, SourceRef, FirstToken};
+pub use event::{DispatchReason, Event, EventKind, HandoffStream, Word};
 pub use ids::{BranchIndex, ConversationIndex, LaneIndex, PlayNumber, RequestKey, TemplateIndex, TurnIndex};
 pub use journal::{
     BranchStats, ClientStats, CorpusFacts, IdleStats, JournalLine, PhaseCounters, PhaseSummary, RunEnd, RunHeader,

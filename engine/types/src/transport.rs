@@ -54,4 +54,12 @@ pub trait RecordSink: Send + Sync {
 pub trait TokenCounter: Send + Sync {
     /// Tokens of `text`, without special tokens.
     fn count(&self, text: &str) -> u64;
+
+    /// The ids of those tokens, as many as [`TokenCounter::count`] says. A counter that has no ids of its own numbers
+    /// blank-separated words by their text.
+    fn ids(&self, text: &str) -> Vec<u32> {
+        let number =
+            |word: &str| word.bytes().fold(0x811C_9DC5_u32, |h, b| (h ^ u32::from(b)).wrapping_mul(0x0100_0193));
+        text.split_whitespace().map(number).collect()
+    }
 }

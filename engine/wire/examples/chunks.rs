@@ -83,6 +83,7 @@ fn request(number: u64, tokens: u32, prompt: &Arc<Filler>) -> DispatchRequest {
         prompt: PromptRef { source, at, marker: None },
         model: "mock-model".into(),
         stream_ordinal: number,
+        first_token: None,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use agentx_types::{ErrorClass, Nanos, ResponseText};
+use agentx_types::{ErrorClass, FirstToken, Nanos, ResponseText};
 
 use crate::delta::{Delta, TextSink};
 use crate::fault::Fault;
@@ -25,6 +25,8 @@ pub(crate) struct Answer {
     pub(crate) text: Option<ResponseText>,
     pub(crate) bytes: u64,
     pub(crate) reads: u32,
+    /// Told of the first content, then forgotten.
+    pub(crate) first_token: Option<FirstToken>,
     done: bool,
     final_usage: bool,
 }
@@ -78,6 +80,9 @@ impl Answer {
         }
         if delta.output || delta.reasoning {
             self.content_times.push(at);
+            if let Some(first_token) = self.first_token.take() {
+                first_token.notify();
+            }
         }
         if delta.output && self.first_output.is_none() {
             self.first_output = Some(at);

@@ -61,6 +61,22 @@ pub enum WireError {
         /// The file.
         path: PathBuf,
     },
+    /// A metrics URL that cannot be used.
+    #[error(
+        "metrics.server.urls: `{url}` is not a URL of a metrics page; write http://host:port/metrics, without credentials or a query"
+    )]
+    MetricsUrl {
+        /// Scheme and host as given, without credentials.
+        url: String,
+    },
+    /// A thread could not be started.
+    #[error("cannot start {what}: {reason}; the system's limit on threads may be reached")]
+    Thread {
+        /// Which.
+        what: &'static str,
+        /// What the system said.
+        reason: String,
+    },
     /// TLS could not be set up.
     #[error("cannot set up TLS: {0}")]
     Tls(#[from] rustls::Error),

@@ -74,6 +74,7 @@ pub(crate) fn request(text: &str) -> DispatchRequest {
         prompt: PromptRef { source: Arc::new(OneMessage(text.to_owned())), at, marker: None },
         model: "demo-model".into(),
         stream_ordinal: 0,
+        first_token: None,
     }
 }
 

@@ -138,6 +138,7 @@ impl Transport for WireTransport {
 impl Shared {
     async fn run(&self, request: DispatchRequest, start: Nanos, cancels: u64) -> Outcome {
         let mut answer = Answer::new(self.options.keep_text);
+        answer.first_token.clone_from(&request.first_token);
         if self.cancels.get() != cancels {
             return self.outcome(&request, start, answer, OutcomeKind::Cancelled, None, 0, HttpTiming::default());
         }

@@ -233,8 +233,8 @@ mod tests {
         let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
         let traces = ["edge_13_nested", "edge_15_joins", "edge_23_delays", "edge_e4_bad_type"];
         let mut paths: Vec<PathBuf> =
-            traces.iter().map(|name| root.join(format!("tests/data/traces/{name}.json.gz"))).collect();
-        paths.push(root.join("tests/data/cases/unknown-keys-and-types-input-a.json"));
+            traces.iter().map(|name| root.join(format!("../../tests/data/traces/{name}.json.gz"))).collect();
+        paths.push(root.join("../../tests/data/corpus-cases/unknown-keys-and-types-input-a.json"));
         let options = CorpusOptions { unknown_keys: UnknownKeys::Ignore, ..CorpusOptions::default() };
         let mut summary = super::Summary::default();
         let report =

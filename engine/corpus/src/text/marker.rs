@@ -11,13 +11,15 @@ const GAP: &str = "\n\n";
 
 /// Which side of a message's text the marker is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Side {
+pub enum Side {
+    /// In front of it.
     Before,
+    /// Behind it.
     After,
 }
 
 /// The message that carries the marker and the side of it; none: no message can, or no marker is wanted.
-pub(super) fn place(target: MarkerTarget, roles: impl Iterator<Item = Role>) -> Option<(usize, Side)> {
+pub fn place(target: MarkerTarget, roles: impl Iterator<Item = Role>) -> Option<(usize, Side)> {
     let mut roles = roles.enumerate().peekable();
     let side = match target {
         MarkerTarget::None => return None,

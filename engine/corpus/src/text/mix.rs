@@ -12,7 +12,7 @@ pub(super) fn mix(value: u64) -> u64 {
 }
 
 /// A key made of a key and a number; neither order nor zeros are lost.
-pub(super) fn combine(key: u64, value: u64) -> u64 {
+pub(crate) fn combine(key: u64, value: u64) -> u64 {
     mix(key.wrapping_add(STEP) ^ mix(value.wrapping_add(STEP)).rotate_left(23))
 }
 
@@ -34,20 +34,20 @@ pub(super) fn scale(bits: u64, bound: u64) -> u64 {
 
 /// `SplitMix64`.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Draws(u64);
+pub(crate) struct Draws(u64);
 
 impl Draws {
-    pub(super) fn new(key: u64) -> Self {
+    pub(crate) fn new(key: u64) -> Self {
         Self(key)
     }
 
-    pub(super) fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(STEP);
         mix(self.0)
     }
 
     /// A number in `0..bound`.
-    pub(super) fn below(&mut self, bound: usize) -> usize {
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
         scale(self.next(), bound as u64) as usize
     }
 }

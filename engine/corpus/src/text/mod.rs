@@ -13,7 +13,7 @@ mod edges;
 mod heads;
 mod marker;
 mod measure;
-mod mix;
+pub(crate) mod mix;
 mod permutation;
 mod pool;
 mod prompt;
@@ -29,5 +29,6 @@ mod verify;
 mod words;
 
 pub use build::{Exactness, TextPool, TextReport};
+pub use marker::{Side as MarkerSide, place as place_marker};
 pub use prompt::CorpusText;
 pub use verify::{Offender, VerifyReport, verify_tokens};

@@ -141,6 +141,10 @@ impl Tokenizer {
 }
 
 impl TokenCounter for Tokenizer {
+    fn ids(&self, text: &str) -> Vec<u32> {
+        self.encode(text)
+    }
+
     fn count(&self, text: &str) -> u64 {
         let mut tokens: Vec<PipelineToken> = Vec::with_capacity(text.len() / 3 + 1);
         match self.inner.pipeline.encode_into(text, &self.inner.options, &mut tokens) {

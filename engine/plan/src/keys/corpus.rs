@@ -13,6 +13,30 @@ macro_rules! weka {
     };
 }
 
+/// Options of `agentx corpus synth`, with underscores.
+const SYNTHETIC: &[KeySpec] = &[
+    KeySpec::new("traces", Kind::Int { min: 1, max: 100_000 }, "Number of sessions."),
+    KeySpec::new("seed", WHOLE, "Seed of the generator."),
+    KeySpec::new(
+        "shape",
+        Kind::Enum(&["aligned", "tails"]),
+        "Whole blocks only, or partial tails behind a declared prefix.",
+    ),
+    KeySpec::new("block_size", Kind::Int { min: 1, max: 4096 }, "Tokens of a hash block.").unit("tokens"),
+    KeySpec::new("turns", Kind::Int { min: 2, max: 2000 }, "Main turns of the median session."),
+    KeySpec::new("max_context", Kind::Int { min: 4096, max: 10_000_000 }, "Longest input plus output.").unit("tokens"),
+    KeySpec::new(
+        "helpers",
+        Kind::Number { min: 0.0, max: 10.0, open: false },
+        "Helpers compared with published corpora; 0: none.",
+    ),
+    KeySpec::new(
+        "pace",
+        Kind::Number { min: 1e-6, max: 1000.0, open: false },
+        "All recorded times are multiplied by this.",
+    ),
+];
+
 pub(super) const KEYS: &[KeySpec] = &[
     KeySpec::new("corpus.alias", Kind::Text, "A published corpus by name; `-` and `_` are the same.").flags("--public-dataset"),
     KeySpec::new("corpus.hf_repo", Kind::Text, "A hub dataset; excludes `alias` and `path`.").flags("--hf-weka-dataset"),
@@ -77,7 +101,7 @@ pub(super) const KEYS: &[KeySpec] = &[
         ]),
     KeySpec::new(
         "corpus.synthetic",
-        Kind::OpenMap,
+        Kind::Options(SYNTHETIC),
         "A corpus made by the generator (the options of `agentx corpus synth`); excludes `alias`, `hf_repo`, `path`.",
     ),
     KeySpec::new("corpus.unknown_keys", Kind::Enum(&["error", "ignore"]), "What to do with unknown keys in traces.")

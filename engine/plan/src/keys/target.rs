@@ -28,6 +28,7 @@ const MOCK: &[KeySpec] = &[
     KeySpec::new("ttft_ms", AMOUNT, "Fixed part of the time to the first token.").unit("ms"),
     KeySpec::new("prefill_tps", AMOUNT, "Prefill speed.").unit("tokens/s"),
     KeySpec::new("itl_ms", AMOUNT, "Time between tokens.").unit("ms"),
+    KeySpec::new("itl_batch_ms", AMOUNT, "Added to it for each other request that runs.").unit("ms"),
     KeySpec::new("max_running", COUNT, "Requests served at once."),
     KeySpec::new("block_size", COUNT, "Block of the prefix cache.").unit("tokens"),
     KeySpec::new("cache_blocks", WHOLE, "Blocks the prefix cache holds."),

@@ -1,23 +1,26 @@
 //! The coordinator: carries out what its state machine decides.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use actix::{Actor, Addr, AsyncContext, Context, Handler, Message};
 use agentx_corpus::SessionTemplate;
-use agentx_types::{IdleStats, LaneIndex, RecordSink, StopReason, TemplateIndex};
+use agentx_types::{
+    Event, EventKind, IdleStats, LaneIndex, Nanos, PlayNumber, RecordSink, ReplayTime, RequestKey, StopReason,
+};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::dispatcher::{CancelAll, Dispatcher};
 use super::idle_clock::{ClockCommand, IdleClock, PlacedStep};
 use super::lane::{Lane, LaneOrder, OpenPlay, PlayGranted, Run};
-use super::session_tree::Refused;
-use super::stream::SendTurn;
+use super::session_tree::{Refused, Sent, SessionTree};
+use super::stream::{SendTurn, Stream};
 use super::time_source::TimeSource;
 use crate::core::clock::Deadline;
-use crate::core::coordinator::{CoordinatorState, Effect, LaneCommand, Loudness, PlayGrant};
-use crate::core::step::Moment;
+use crate::core::coordinator::{CoordinatorState, Effect, LaneCommand, LiveReport, Loudness, PlayGrant};
+use crate::core::step::{Dispatch, Moment};
 use crate::core::stream::{Go, RequestShop};
-use crate::snapshot::Snapshot;
+use crate::core::tree::TreeRules;
 
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,7 +39,7 @@ pub(crate) struct CoordinatorSetup {
     pub(crate) shop: Arc<RequestShop>,
     pub(crate) sink: Arc<dyn RecordSink>,
     pub(crate) templates: Arc<[Arc<SessionTemplate>]>,
-    pub(crate) fail_fast: bool,
+    pub(crate) rules: TreeRules,
     pub(crate) finished: UnboundedSender<Finished>,
 }
 
@@ -47,12 +50,27 @@ pub(crate) struct Coordinator {
     grants: Vec<(LaneIndex, PlayGrant)>,
     /// Replay time ahead of real time, as of the last step.
     now: Moment,
+    /// Skipped by the system guard in this phase, as of the last step.
+    phase_skipped: Nanos,
+    /// Dispatches that wait for a prefill slot, first come, first served.
+    waiting: VecDeque<Wanted>,
     defects: u32,
+}
+
+/// A dispatch that a tree wants.
+struct Wanted {
+    dispatch: Dispatch,
+    lane: LaneIndex,
+    play: PlayNumber,
+    tree: Option<Addr<SessionTree>>,
+    stream: Addr<Stream>,
+    template: Arc<SessionTemplate>,
+    marker: Option<Arc<str>>,
 }
 
 impl Coordinator {
     pub(crate) fn new(setup: CoordinatorSetup) -> Self {
-        Self { setup, lanes: Vec::new(), grants: Vec::new(), now: Moment::default(), defects: 0 }
+        Self { setup, lanes: Vec::new(), grants: Vec::new(), now: Moment::default(), phase_skipped: Nanos(0), waiting: VecDeque::new(), defects: 0 }
     }
 
     fn moment(&self) -> Moment {
@@ -67,7 +85,13 @@ impl Coordinator {
                     self.setup.clock.do_send(ClockCommand::Begin { at, guards, answers });
                 }
                 Effect::ClockExpect(answers) => self.setup.clock.do_send(ClockCommand::Expect(answers)),
-                Effect::ClockStop(answers) => self.setup.clock.do_send(ClockCommand::Stop(answers)),
+                Effect::ClockStop(answers) => {
+                    self.setup.clock.do_send(ClockCommand::Stop(answers));
+                    let now = self.moment();
+                    for wanted in std::mem::take(&mut self.waiting) {
+                        refuse(&wanted, now);
+                    }
+                }
                 Effect::SetDeadline(deadline, at) => self.setup.clock.do_send(ClockCommand::Set(deadline, at)),
                 Effect::ClearDeadline(deadline) => self.setup.clock.do_send(ClockCommand::Clear(deadline)),
                 Effect::Lanes(command) => self.command(command),
@@ -81,7 +105,7 @@ impl Coordinator {
                 Effect::Log(Loudness::Error, text) => tracing::error!("{text}"),
                 Effect::Journal(line) => self.setup.sink.journal(line),
                 // Through the clock, so that the log has one order.
-                Effect::Event(lane, kind) => self.setup.clock.do_send(ClockCommand::Log(kind, lane)),
+                Effect::Event(of, kind) => self.setup.clock.do_send(ClockCommand::Log(kind, of)),
                 Effect::Finish { stop, was_cancelled, errors } => {
                     drop(self.setup.finished.send(Finished { stop, was_cancelled, errors }));
                 }
@@ -112,10 +136,78 @@ impl Coordinator {
         }
     }
 
+    /// Sends what a tree wants, unless it must wait or the phase has stopped sending.
+    fn want(&mut self, wanted: Wanted, issued: Moment) {
+        let is_behind = !self.waiting.is_empty();
+        if self.setup.state.must_wait() || is_behind {
+            self.waiting.push_back(wanted);
+        } else {
+            self.send(&wanted, issued);
+        }
+    }
+
+    fn send(&mut self, wanted: &Wanted, issued: Moment) {
+        let mut effects = Vec::new();
+        let numbered = self.setup.state.number(issued, &mut effects);
+        if numbered.refused {
+            refuse(wanted, issued);
+        } else {
+            self.log_dispatch(wanted, issued);
+            let Dispatch { conversation, turn, due, one_token, .. } = wanted.dispatch;
+            wanted.stream.do_send(SendTurn(Go {
+                key: numbered.key,
+                session_num: numbered.session_num,
+                phase: numbered.phase,
+                turn,
+                due,
+                issued,
+                phase_skipped: self.phase_skipped,
+                one_token,
+            }));
+            if let Some(tree) = wanted.tree.as_ref().filter(|_| self.setup.rules.prefill_limited && !one_token) {
+                tree.do_send(Sent { conversation, turn, now: issued });
+            }
+        }
+        self.carry_out(effects);
+    }
+
+    /// The event of a dispatch is written here, where it is decided whether it goes.
+    fn log_dispatch(&self, wanted: &Wanted, issued: Moment) {
+        if !self.setup.sink.wants_events() {
+            return;
+        }
+        let dispatch = &wanted.dispatch;
+        let (_, _, start) = self.setup.state.counters();
+        let conversation = wanted.template.conversation(dispatch.conversation);
+        let recorded = conversation.turns.get(dispatch.turn.index()).map_or(0, |turn| turn.max_tokens);
+        let kind = EventKind::Dispatch {
+            why: dispatch.why,
+            due_rt: dispatch.due.since(start.replay).0,
+            marker: wanted.marker.clone(),
+            max_tokens: if dispatch.one_token { 1 } else { recorded },
+        };
+        self.setup.sink.event(Event {
+            t: issued.real - start.real,
+            rt: ReplayTime(issued.replay.since(start.replay).0),
+            kind,
+            lane: Some(wanted.lane),
+            play: Some(wanted.play),
+            conversation: Some(conversation.id.clone()),
+            turn: Some(dispatch.turn),
+        });
+    }
+
     fn all_lanes(&self, order: impl Fn() -> LaneOrder) {
         for lane in &self.lanes {
             lane.do_send(order());
         }
+    }
+}
+
+fn refuse(wanted: &Wanted, now: Moment) {
+    if let Some(tree) = &wanted.tree {
+        let Dispatch { conversation, turn, .. } = wanted.dispatch;
+        tree.do_send(Refused { conversation, turn, now });
     }
 }
 
@@ -155,8 +247,13 @@ pub(crate) struct NextPlay {
 #[rtype(result = "()")]
 pub(crate) struct HandoffReport {
     pub(crate) lane: LaneIndex,
-    pub(crate) live: Option<(TemplateIndex, Snapshot)>,
+    pub(crate) live: Option<LiveReport>,
 }
+
+/// A request has its first token, or is over.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Prefilled(pub(crate) RequestKey);
 
 /// Ctrl+C or SIGTERM.
 #[derive(Message)]
@@ -180,7 +277,7 @@ impl Handler<Start> for Coordinator {
             sink: self.setup.sink.clone(),
             templates: self.setup.templates.clone(),
             stream_ordinals: std::rc::Rc::default(),
-            fail_fast: self.setup.fail_fast,
+            rules: self.setup.rules,
         };
         for (index, (grant, snapshot)) in self.setup.state.open_lanes().into_iter().enumerate() {
             let lane = Lane::new(LaneIndex::from(index), run.clone(), &grant, snapshot.clone()).start();
@@ -199,31 +296,14 @@ impl Handler<Applied> for Coordinator {
     fn handle(&mut self, applied: Applied, _: &mut Self::Context) {
         let Applied { placed, issued, quiet, idle } = applied;
         self.now = quiet.unwrap_or(issued);
-        let phase_skipped = agentx_types::Nanos::from_seconds(idle.system_skipped_seconds);
-        for placed in placed {
-            let effects = self.setup.state.on_step(&placed.step, idle, issued);
+        self.phase_skipped = Nanos::from_seconds(idle.system_skipped_seconds);
+        for PlacedStep { step, tree, streams, template, marker } in placed {
+            let effects = self.setup.state.on_step(&step, idle, issued);
             self.carry_out(effects);
-            for (dispatch, stream) in placed.step.dispatches.iter().zip(&placed.streams) {
-                let mut effects = Vec::new();
-                let numbered = self.setup.state.number(issued, &mut effects);
-                if numbered.refused {
-                    if let Some(tree) = &placed.tree {
-                        let (conversation, turn) = (dispatch.conversation, dispatch.turn);
-                        tree.do_send(Refused { conversation, turn, now: issued });
-                    }
-                } else {
-                    stream.do_send(SendTurn(Go {
-                        key: numbered.key,
-                        session_num: numbered.session_num,
-                        phase: numbered.phase,
-                        turn: dispatch.turn,
-                        due: dispatch.due,
-                        issued,
-                        phase_skipped,
-                        one_token: dispatch.one_token,
-                    }));
-                }
-                self.carry_out(effects);
+            for (dispatch, stream) in step.dispatches.into_iter().zip(streams) {
+                let (tree, template, marker) = (tree.clone(), template.clone(), marker.clone());
+                let (lane, play) = (step.lane, step.play);
+                self.want(Wanted { dispatch, lane, play, tree, stream, template, marker }, issued);
             }
         }
         if let Some(quiet) = quiet {
@@ -261,6 +341,20 @@ impl Handler<HandoffReport> for Coordinator {
         let (effects, grants) = self.setup.state.on_handoff(report.lane, report.live, now);
         self.grants = grants;
         self.carry_out(effects);
+    }
+}
+
+impl Handler<Prefilled> for Coordinator {
+    type Result = ();
+
+    fn handle(&mut self, Prefilled(key): Prefilled, _: &mut Self::Context) {
+        self.setup.state.on_prefilled(key);
+        while !self.setup.state.must_wait()
+            && let Some(wanted) = self.waiting.pop_front()
+        {
+            let now = self.moment();
+            self.send(&wanted, now);
+        }
     }
 }
 

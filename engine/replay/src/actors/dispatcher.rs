@@ -3,27 +3,25 @@
 use std::rc::Rc;
 
 use actix::{Actor, Context, Handler, Message, MessageResult, Recipient};
-use agentx_types::{DispatchRequest, Outcome, Transport, TransportStats};
+use agentx_types::{DispatchRequest, Outcome, OutcomeKind, Transport, TransportStats};
 
 /// Holds one transport.
 pub(crate) struct Dispatcher {
     transport: Rc<dyn Transport>,
+    /// Everything was cancelled: a request still on its way here is not sent any more.
+    cancelled: bool,
     /// Lives as long as the thread's dispatcher.
     _panics: Option<super::PanicWatch>,
 }
 
 impl Dispatcher {
     pub(crate) fn new(transport: Box<dyn Transport>, panics: Option<super::PanicWatch>) -> Self {
-        Self { transport: transport.into(), _panics: panics }
+        Self { transport: transport.into(), cancelled: false, _panics: panics }
     }
 }
 
 impl Actor for Dispatcher {
     type Context = Context<Self>;
-
-    fn started(&mut self, ctx: &mut Self::Context) {
-        ctx.set_mailbox_capacity(usize::MAX >> 4);
-    }
 }
 
 /// Send this; answer there.
@@ -53,6 +51,11 @@ impl Handler<SendRequest> for Dispatcher {
     type Result = ();
 
     fn handle(&mut self, message: SendRequest, _: &mut Self::Context) {
+        if self.cancelled {
+            let (key, at) = (message.request.meta.key, message.request.meta.issued);
+            message.reply.do_send(RequestEnded(Outcome::without_response(key, OutcomeKind::Cancelled, at, at)));
+            return;
+        }
         let outcome = self.transport.send(message.request);
         // A task of its own: as futures of the actor all open streams would be polled at every chunk.
         actix_rt::spawn(async move { message.reply.do_send(RequestEnded(outcome.await)) });
@@ -63,6 +66,7 @@ impl Handler<CancelAll> for Dispatcher {
     type Result = ();
 
     fn handle(&mut self, _: CancelAll, _: &mut Self::Context) {
+        self.cancelled = true;
         self.transport.cancel_all();
     }
 }
@@ -72,5 +76,58 @@ impl Handler<GetStats> for Dispatcher {
 
     fn handle(&mut self, _: GetStats, _: &mut Self::Context) -> Self::Result {
         MessageResult(self.transport.stats())
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use std::cell::RefCell;
+    use std::future::Future;
+    use std::pin::Pin;
+
+    use super::*;
+    use crate::rig;
+
+    /// Never asked for anything.
+    struct NoTransport;
+
+    impl Transport for NoTransport {
+        fn send(&self, _: DispatchRequest) -> Pin<Box<dyn Future<Output = Outcome>>> {
+            unreachable!("nothing is sent after everything was cancelled")
+        }
+        fn cancel_all(&self) {}
+        fn stats(&self) -> TransportStats {
+            TransportStats::default()
+        }
+    }
+
+    struct Listener(Rc<RefCell<Vec<OutcomeKind>>>);
+
+    impl Actor for Listener {
+        type Context = Context<Self>;
+    }
+
+    impl Handler<RequestEnded> for Listener {
+        type Result = ();
+
+        fn handle(&mut self, RequestEnded(outcome): RequestEnded, _: &mut Self::Context) {
+            self.0.borrow_mut().push(outcome.kind);
+        }
+    }
+
+    #[test]
+    fn a_request_that_arrives_behind_a_cancel_is_answered_and_not_sent() {
+        let seen = Rc::new(RefCell::new(Vec::new()));
+        let ended = seen.clone();
+        actix::System::new().block_on(async move {
+            let listener = Listener(ended).start();
+            let dispatcher = Dispatcher::new(Box::new(NoTransport), None).start();
+            dispatcher.do_send(CancelAll);
+            dispatcher.do_send(SendRequest { request: rig::request(), reply: listener.clone().recipient() });
+            dispatcher.send(GetStats).await.unwrap();
+            actix_rt::task::yield_now().await;
+        });
+        assert_eq!(*seen.borrow(), [OutcomeKind::Cancelled]);
     }
 }

@@ -93,22 +93,13 @@ impl IdleClock {
         let id =
             |c: agentx_types::ConversationIndex| placed.template.conversations.get(c.index()).map(|c| c.id.clone());
         for note in &step.notes {
-            let mut event = self.event(step.at, note.kind.clone(), Some(step.lane), Some(step.play));
+            let mut kind = note.kind.clone();
+            if let EventKind::Timer { due_rt, .. } | EventKind::Suspended { deadline_rt: due_rt, .. } = &mut kind {
+                *due_rt -= self.phase_start.replay.0;
+            }
+            let mut event = self.event(step.at, kind, Some(step.lane), Some(step.play));
             event.conversation = note.conversation.and_then(id);
             event.turn = note.turn;
-            self.sink.event(event);
-        }
-        for dispatch in &step.dispatches {
-            let turn = placed.template.conversation(dispatch.conversation).turns.get(dispatch.turn.index());
-            let kind = EventKind::Dispatch {
-                why: dispatch.why,
-                due_rt: dispatch.due.0 - self.phase_start.replay.0,
-                marker: placed.marker.clone(),
-                max_tokens: if dispatch.one_token { 1 } else { turn.map_or(0, |turn| turn.max_tokens) },
-            };
-            let mut event = self.event(step.at, kind, Some(step.lane), Some(step.play));
-            event.conversation = id(dispatch.conversation);
-            event.turn = Some(dispatch.turn);
             self.sink.event(event);
         }
     }
@@ -175,7 +166,7 @@ pub(crate) enum ClockCommand {
     Stop(u64),
     Set(Deadline, Nanos),
     Clear(Deadline),
-    Log(EventKind, Option<LaneIndex>),
+    Log(EventKind, Option<(LaneIndex, PlayNumber)>),
 }
 
 impl Handler<ConnectClock> for IdleClock {
@@ -235,9 +226,9 @@ impl Handler<ClockCommand> for IdleClock {
             ClockCommand::Stop(answers) => self.state.stop(answers),
             ClockCommand::Set(deadline, at) => self.state.set_deadline(deadline, at),
             ClockCommand::Clear(deadline) => self.state.clear_deadline(deadline),
-            ClockCommand::Log(kind, lane) => {
+            ClockCommand::Log(kind, of) => {
                 let at = self.state.moment(self.time.now());
-                self.log_event(at, kind, lane, None);
+                self.log_event(at, kind, of.map(|of| of.0), of.map(|of| of.1));
             }
         }
         self.arm();

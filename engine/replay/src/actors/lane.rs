@@ -16,7 +16,7 @@ use super::session_tree::{SessionTree, TreeCommand};
 use crate::core::coordinator::PlayGrant;
 use crate::core::step::{Moment, Note, Settles, TreeStep};
 use crate::core::stream::{PlayIdentity, RequestShop};
-use crate::core::tree::{Stage, TreeState};
+use crate::core::tree::{Stage, TreeRules, TreeState};
 use crate::lanes::Opening;
 use crate::snapshot::Snapshot;
 
@@ -30,7 +30,7 @@ pub(crate) struct Run {
     pub(crate) sink: Arc<dyn RecordSink>,
     pub(crate) templates: Arc<[Arc<SessionTemplate>]>,
     pub(crate) stream_ordinals: Rc<Cell<u64>>,
-    pub(crate) fail_fast: bool,
+    pub(crate) rules: TreeRules,
 }
 
 /// A slot.
@@ -58,7 +58,7 @@ impl Lane {
     ) -> Addr<SessionTree> {
         let template = self.run.templates[grant.template.index()].clone();
         self.play = grant.play;
-        let state = TreeState::new(template, self.index, grant.play, snapshot, stage, self.run.fail_fast);
+        let state = TreeState::new(template, self.index, grant.play, snapshot, stage, self.run.rules);
         let identity =
             PlayIdentity { template: grant.template, lane: self.index, play: grant.play, marker: grant.marker.clone() };
         let tree =
@@ -135,7 +135,10 @@ impl Handler<LaneOrder> for Lane {
 
     fn handle(&mut self, order: LaneOrder, ctx: &mut Self::Context) {
         match order {
-            LaneOrder::Primers(openings, at) => self.command(TreeCommand::Primers(openings, at), at),
+            LaneOrder::Primers(openings, at) => {
+                let snapshot = self.snapshot.clone();
+                self.command(TreeCommand::Primers(snapshot, openings, at), at);
+            }
             LaneOrder::Pressure(quota, at) => {
                 let snapshot = self.snapshot.clone();
                 self.command(TreeCommand::Pressure(quota, snapshot, at), at);

@@ -9,6 +9,7 @@ use agentx_types::{ConversationIndex, ReplayTime, TurnIndex};
 use super::idle_clock::{ApplySteps, PlacedStep};
 use super::lane::{Lane, Run, TreeDrained};
 use super::stream::Stream;
+use crate::core::coordinator::LiveReport;
 use crate::core::step::{Moment, TimerKind, TreeStep, TurnResult};
 use crate::core::stream::{PlayIdentity, StreamState, TurnEnded};
 use crate::core::tree::{Stage, TreeState};
@@ -44,6 +45,8 @@ pub(crate) struct Due {
 pub(crate) struct StreamEnded {
     pub(crate) conversation: ConversationIndex,
     pub(crate) ended: TurnEnded,
+    /// What went wrong, and what may help.
+    pub(crate) failure: Option<String>,
 }
 
 /// A dispatch was not let through.
@@ -55,11 +58,20 @@ pub(crate) struct Refused {
     pub(crate) now: Moment,
 }
 
+/// A request went out, perhaps after waiting for a prefill slot.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Sent {
+    pub(crate) conversation: ConversationIndex,
+    pub(crate) turn: TurnIndex,
+    pub(crate) now: Moment,
+}
+
 /// A command of the coordinator, passed on by the lane.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) enum TreeCommand {
-    Primers(Vec<Opening>, Moment),
+    Primers(Snapshot, Vec<Opening>, Moment),
     Pressure(Option<u32>, Snapshot, Moment),
     Cut(Moment),
     Profiling(Snapshot, f64, Moment),
@@ -106,6 +118,7 @@ impl SessionTree {
                 tree: ctx.address(),
                 dispatcher: dispatchers[self.identity.lane.index() % dispatchers.len()].clone(),
                 coordinator: run.coordinator.clone(),
+                prefill_limited: run.rules.prefill_limited,
                 sink: run.sink.clone(),
             }
             .start()
@@ -128,7 +141,8 @@ impl Handler<StreamEnded> for SessionTree {
 
     fn handle(&mut self, message: StreamEnded, ctx: &mut Self::Context) {
         let TurnEnded { turn, result, at } = message.ended;
-        let step = self.state.on_ended(message.conversation, turn, result, at);
+        let mut step = self.state.on_ended(message.conversation, turn, result, at);
+        step.failure_text = message.failure.filter(|_| step.warmup_failure.is_some());
         self.finish(step, ctx);
     }
 }
@@ -142,12 +156,23 @@ impl Handler<Refused> for SessionTree {
     }
 }
 
+impl Handler<Sent> for SessionTree {
+    type Result = ();
+
+    fn handle(&mut self, sent: Sent, ctx: &mut Self::Context) {
+        let step = self.state.on_sent(sent.conversation, sent.turn, sent.now);
+        self.finish(step, ctx);
+    }
+}
+
 impl Handler<TreeCommand> for SessionTree {
     type Result = ();
 
     fn handle(&mut self, command: TreeCommand, ctx: &mut Self::Context) {
         let step = match command {
-            TreeCommand::Primers(openings, start) => self.state.start_primers(&openings, start),
+            TreeCommand::Primers(snapshot, openings, start) => {
+                self.state.start_primers(&snapshot.live, &openings, start)
+            }
             TreeCommand::Pressure(quota, snapshot, now) => self.state.start_pressure(&snapshot.live, quota, now),
             TreeCommand::Cut(now) => self.state.on_cut(now),
             TreeCommand::Stop(now) => self.state.on_stop(now),
@@ -158,12 +183,13 @@ impl Handler<TreeCommand> for SessionTree {
                     self.identity.play,
                     &snapshot,
                     Stage::Profiling,
-                    self.run.fail_fast,
+                    self.run.rules,
                 );
                 self.state.start_profiling(&snapshot, origin_ms, start)
             }
             TreeCommand::Handoff => {
-                let live = self.state.handoff().map(|snapshot| (self.identity.template, snapshot));
+                let PlayIdentity { template, play, .. } = self.identity;
+                let live = self.state.handoff().map(|snapshot| LiveReport { template, play, snapshot });
                 self.run.coordinator.do_send(super::coordinator::HandoffReport { lane: self.identity.lane, live });
                 return;
             }

@@ -1,7 +1,7 @@
 //! The phases: snapshot warm-up, optional pressure warm-up, profiling, drain (`replay.md` §4); and everything that is
 //! counted once for the whole run: dispatch numbers, plays, markers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use agentx_corpus::SessionTemplate;
@@ -77,7 +77,7 @@ pub enum Effect {
     /// Write to the journal.
     Journal(JournalLine),
     /// Write to the event log.
-    Event(Option<LaneIndex>, EventKind),
+    Event(Option<(LaneIndex, PlayNumber)>, EventKind),
     /// The run is over.
     Finish {
         /// Why.
@@ -102,6 +102,17 @@ pub struct PlayGrant {
     pub draw: u64,
 }
 
+/// What is live on a lane after a pressure warm-up.
+#[derive(Clone, Debug)]
+pub struct LiveReport {
+    /// Which template.
+    pub template: TemplateIndex,
+    /// The play.
+    pub play: PlayNumber,
+    /// Its live streams.
+    pub snapshot: Snapshot,
+}
+
 /// The numbers of one dispatch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Numbered {
@@ -111,7 +122,7 @@ pub struct Numbered {
     pub session_num: u64,
     /// The phase.
     pub phase: Phase,
-    /// It must not be sent: the request count is reached.
+    /// It must not be sent: the phase has stopped sending, or the request count is reached.
     pub refused: bool,
 }
 
@@ -136,7 +147,7 @@ pub struct CoordinatorState {
     passes: BTreeMap<TemplateIndex, u64>,
     plans: Vec<LanePlan>,
     snapshots: Vec<Snapshot>,
-    reports: BTreeMap<LaneIndex, Option<(TemplateIndex, Snapshot)>>,
+    reports: BTreeMap<LaneIndex, Option<LiveReport>>,
     next_play: u64,
     next_key: u64,
     stage: Stage,
@@ -145,6 +156,8 @@ pub struct CoordinatorState {
     wall_origin_ns: i64,
     planned_primers: u64,
     skip_primers: bool,
+    /// Requests that wait for their first token.
+    prefilling: BTreeSet<RequestKey>,
     counters: PhaseCounters,
     stats: BranchStats,
     idle: IdleStats,
@@ -183,6 +196,7 @@ impl CoordinatorState {
             wall_origin_ns,
             planned_primers: 0,
             skip_primers,
+            prefilling: BTreeSet::new(),
             counters: PhaseCounters::default(),
             stats: BranchStats::default(),
             idle: IdleStats::default(),
@@ -233,7 +247,8 @@ impl CoordinatorState {
                 t_star: plan.snapshot.t_star_ms,
                 rootless: plan.snapshot.root().is_none(),
             };
-            effects.push(Effect::Event(Some(plan.lane), open));
+            let play = PlayNumber(plan.lane.0.into());
+            effects.push(Effect::Event(Some((plan.lane, play)), open));
         }
         let lanes = self.plans.iter().map(|p| (p.lane, &*self.templates[p.template.index()], &p.snapshot));
         let openings = if self.skip_primers {
@@ -279,7 +294,7 @@ impl CoordinatorState {
         self.stop = StopReason::Finished;
         self.grace_timeout = false;
         effects.push(Effect::ClockBegin { at: now.real, guards, answers: self.lanes() });
-        effects.push(Effect::Event(None, EventKind::Phase { name: phase.name() }));
+        effects.push(Effect::Event(None, EventKind::Phase { name: phase.name().into() }));
         let wall_ns = self.wall_origin_ns + now.real.0;
         effects.push(Effect::Journal(JournalLine::PhaseStarted { phase, at: now.real, wall_ns }));
         if let Some(heartbeat) = self.options.heartbeat.filter(|s| *s > 0.0 && phase == Phase::Warmup) {
@@ -377,7 +392,7 @@ impl CoordinatorState {
     pub fn on_handoff(
         &mut self,
         lane: LaneIndex,
-        live: Option<(TemplateIndex, Snapshot)>,
+        live: Option<LiveReport>,
         now: Moment,
     ) -> (Vec<Effect>, Vec<(LaneIndex, PlayGrant)>) {
         self.reports.insert(lane, live);
@@ -388,22 +403,29 @@ impl CoordinatorState {
         let mut grants = Vec::new();
         let mut live_streams = 0;
         for (lane, report) in std::mem::take(&mut self.reports) {
-            let (template, snapshot) = match report {
+            let LiveReport { template, play, snapshot } = match report {
                 Some(live) => live,
                 None => match self.draw(lane) {
                     Some(grant) => {
-                        let fresh = Snapshot::fresh(&self.templates[grant.template.index()]);
-                        let template = grant.template;
+                        let template = &self.templates[grant.template.index()];
+                        let snapshot = Snapshot::fresh(template);
+                        let (trace, t_star) = (template.id.clone(), snapshot.t_star_ms);
+                        let open = EventKind::LaneOpen { trace, t_star, rootless: false };
+                        effects.push(Effect::Event(Some((lane, grant.play)), open));
+                        let live = LiveReport { template: grant.template, play: grant.play, snapshot };
                         grants.push((lane, grant));
-                        (template, fresh)
+                        live
                     }
-                    None => continue,
+                    None => {
+                        self.snapshots[lane.index()].live.clear();
+                        continue;
+                    }
                 },
             };
             live_streams += snapshot.live.len();
             let streams = crate::report::handoff_streams(&self.templates[template.index()], &snapshot);
             let trace = self.templates[template.index()].id.clone();
-            effects.push(Effect::Event(Some(lane), EventKind::Handoff { trace, streams }));
+            effects.push(Effect::Event(Some((lane, play)), EventKind::Handoff { trace, streams }));
             self.snapshots[lane.index()] = snapshot;
         }
         effects.push(Effect::Log(
@@ -581,7 +603,7 @@ impl CoordinatorState {
             StopReason::SessionCount => "session_count",
             _ => "cancelled",
         };
-        effects.push(Effect::Event(None, EventKind::Stop { why }));
+        effects.push(Effect::Event(None, EventKind::Stop { why: why.into() }));
         for deadline in [Deadline::Stop, Deadline::Cut, Deadline::Heartbeat, Deadline::Grace] {
             effects.push(Effect::ClearDeadline(deadline));
         }
@@ -660,7 +682,8 @@ impl CoordinatorState {
                 Loudness::Warn,
                 format!("Terminal warmup failure for trace {trace}; aborting run early (requesting PROFILE_CANCEL)."),
             ));
-            let why = format!("a warm-up request of the root of trace {trace} failed");
+            let what = step.failure_text.as_deref().unwrap_or("cancelled");
+            let why = format!("a warm-up request of the root of trace {trace} failed: {what}");
             self.abort(StopReason::WarmupFailure, Some(why), now, &mut effects);
         }
         effects
@@ -703,17 +726,35 @@ impl CoordinatorState {
         }
     }
 
+    fn limits_prefill(&self) -> bool {
+        self.options.prefill_concurrency.is_some() && self.phase == Phase::Profiling
+    }
+
+    /// Whether a dispatch must wait for a prefill slot (§7.4). A phase that has stopped refuses instead.
+    pub fn must_wait(&self) -> bool {
+        let is_full = self.options.prefill_concurrency.is_some_and(|limit| self.prefilling.len() >= limit as usize);
+        is_full && self.limits_prefill() && self.stage == Stage::Profiling
+    }
+
+    /// A request has its first token, or is over.
+    pub fn on_prefilled(&mut self, key: RequestKey) {
+        self.prefilling.remove(&key);
+    }
+
     /// Numbers a dispatch.
     pub fn number(&mut self, now: Moment, effects: &mut Vec<Effect>) -> Numbered {
         let key = RequestKey(self.next_key);
         let session_num = self.counters.sent;
         let is_over =
             self.options.request_count.is_some_and(|count| self.phase == Phase::Profiling && session_num >= count);
-        let refused = is_over || matches!(self.stage, Stage::Cancelling | Stage::Done);
+        let refused = is_over || matches!(self.stage, Stage::Draining | Stage::Cancelling | Stage::Done);
         if !refused {
             self.next_key += 1;
             self.counters.sent += 1;
             self.counters.in_flight += 1;
+            if self.limits_prefill() {
+                self.prefilling.insert(key);
+            }
             let reached = self.options.request_count.is_some_and(|count| self.counters.sent >= count);
             if reached && self.stage == Stage::Profiling {
                 self.stop_sending(StopReason::RequestCount, now, effects);

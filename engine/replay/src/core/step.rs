@@ -151,6 +151,8 @@ pub struct TreeStep {
     pub drained: bool,
     /// A root's warm-up request failed (§5.6): the trace.
     pub warmup_failure: Option<Arc<str>>,
+    /// What the server or the network said of it, and what may help.
+    pub failure_text: Option<String>,
     /// Changes of the counters.
     pub stats: BranchStats,
     /// Lines for the event log.
@@ -170,6 +172,7 @@ impl TreeStep {
             drop_timers: false,
             drained: false,
             warmup_failure: None,
+            failure_text: None,
             stats: BranchStats::default(),
             notes: Vec::new(),
         }

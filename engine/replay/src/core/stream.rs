@@ -154,7 +154,7 @@ impl StreamState {
         };
         let client_tokens = self.shop.count_prompts.then(|| prompt.input_tokens());
         self.in_flight = Some((meta.clone(), skipped, client_tokens));
-        Some(DispatchRequest { meta, prompt, model, stream_ordinal: self.ordinal })
+        Some(DispatchRequest { meta, prompt, model, stream_ordinal: self.ordinal, first_token: None })
     }
 
     /// Takes the outcome of the request that is out. None if it does not belong to one.

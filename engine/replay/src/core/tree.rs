@@ -50,6 +50,15 @@ impl StreamState {
     }
 }
 
+/// What holds for every play of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TreeRules {
+    /// Fail-fast of subagents (§10.4).
+    pub fail_fast: bool,
+    /// Requests may wait for a prefill slot in profiling, so that the tree is told when one really goes (§7.4).
+    pub prefill_limited: bool,
+}
+
 /// The state of one play.
 #[derive(Clone, Debug)]
 pub struct TreeState {
@@ -57,7 +66,7 @@ pub struct TreeState {
     lane: LaneIndex,
     play: PlayNumber,
     stage: Stage,
-    fail_fast: bool,
+    rules: TreeRules,
     origin_ms: f64,
     streams: Vec<StreamState>,
     spawned: Vec<bool>,
@@ -78,9 +87,18 @@ pub struct TreeState {
 
 const ROOT: ConversationIndex = ConversationIndex(0);
 
-fn set_timer(step: &mut TreeStep, conversation: ConversationIndex, due: ReplayTime, kind: TimerKind) {
+fn set_timer(step: &mut TreeStep, conversation: ConversationIndex, turn: TurnIndex, due: ReplayTime, kind: TimerKind) {
     step.timers.push(TimerRequest { conversation, due, kind });
-    step.note(conversation, None, EventKind::Timer { due_rt: due.0, kind: kind.name() });
+    step.note(conversation, Some(turn), EventKind::Timer { due_rt: due.0, kind: kind.name().into() });
+}
+
+fn stream_live(stream: &LiveStream) -> EventKind {
+    EventKind::StreamLive {
+        next: stream.next,
+        primer: stream.primer(),
+        offset: stream.offset_ms,
+        waiting: stream.waiting,
+    }
 }
 
 impl TreeState {
@@ -91,7 +109,7 @@ impl TreeState {
         play: PlayNumber,
         snapshot: &Snapshot,
         stage: Stage,
-        fail_fast: bool,
+        rules: TreeRules,
     ) -> Self {
         let mut streams = vec![StreamState::Dormant; template.conversations.len()];
         let mut unfinished = vec![0; template.branches.len()];
@@ -111,7 +129,7 @@ impl TreeState {
             lane,
             play,
             stage,
-            fail_fast,
+            rules,
             origin_ms: snapshot.t_star_ms,
             streams,
             spawned: snapshot.spawned.clone(),
@@ -150,13 +168,17 @@ impl TreeState {
     // ---- opening ------------------------------------------------------------------------------------------------
 
     /// Times the primers of this play (§5.3); `start` is the start of the phase.
-    pub fn start_primers(&mut self, openings: &[Opening], start: Moment) -> TreeStep {
+    pub fn start_primers(&mut self, live: &[LiveStream], openings: &[Opening], start: Moment) -> TreeStep {
         self.stage = Stage::Primers;
         let mut step = self.step(start, Settles::Command);
+        for stream in live {
+            step.note(stream.conversation, Some(stream.next), stream_live(stream));
+        }
         for opening in openings {
             set_timer(
                 &mut step,
                 opening.conversation,
+                opening.turn,
                 start.replay.plus(Nanos::from_millis(opening.at_ms)),
                 TimerKind::First,
             );
@@ -186,23 +208,14 @@ impl TreeState {
         for stream in &snapshot.live {
             let turn = stream.next;
             let due = start.replay.plus(Nanos::from_millis((stream.offset_ms - origin_ms).max(0.0)));
-            step.note(
-                stream.conversation,
-                Some(turn),
-                EventKind::StreamLive {
-                    next: turn,
-                    primer: stream.primer(),
-                    offset: stream.offset_ms,
-                    waiting: stream.waiting,
-                },
-            );
+            step.note(stream.conversation, Some(turn), stream_live(stream));
             if stream.conversation != ROOT {
                 step.stats.children_spawned += 1;
             }
             if stream.waiting {
                 self.suspend(&mut step, turn, due, due <= start.replay);
             } else {
-                set_timer(&mut step, stream.conversation, due, TimerKind::First);
+                set_timer(&mut step, stream.conversation, turn, due, TimerKind::First);
             }
         }
         step
@@ -269,7 +282,7 @@ impl TreeState {
             self.refuse(&mut step, conversation, turn);
             return step;
         }
-        step.note(conversation, Some(turn), EventKind::Return { outcome: result.name() });
+        step.note(conversation, Some(turn), EventKind::Return { outcome: result.name().into() });
         let failed_root = conversation == ROOT && result != TurnResult::Ok;
         if failed_root && !matches!(self.stage, Stage::Profiling) {
             step.warmup_failure = Some(self.template.id.clone());
@@ -304,7 +317,7 @@ impl TreeState {
                 }
             };
             self.finish_helper(&mut step, conversation, how);
-            if result == TurnResult::Error && self.fail_fast && !self.stopped && !in_pressure {
+            if result == TurnResult::Error && self.rules.fail_fast && !self.stopped && !in_pressure {
                 self.fail(&mut step);
             }
         }
@@ -320,12 +333,13 @@ impl TreeState {
             step.note(
                 conversation,
                 Some(turn),
-                EventKind::Stopped { why: if overflowed { "overflow" } else { "fail_fast" } },
+                EventKind::Stopped { why: if overflowed { "overflow" } else { "fail_fast" }.into() },
             );
             if is_helper {
                 step.stats.children_truncated += 1;
                 self.finish_helper(&mut step, conversation, "truncated");
             } else {
+                self.abandon_branches();
                 self.finish_root(&mut step);
             }
         } else {
@@ -343,6 +357,15 @@ impl TreeState {
             }
         }
         self.settle(&mut step);
+        step
+    }
+
+    /// A request that may have waited for a prefill slot is on the wire now.
+    pub fn on_sent(&mut self, conversation: ConversationIndex, turn: TurnIndex, now: Moment) -> TreeStep {
+        let mut step = self.step(now, Settles::Nothing);
+        if conversation == ROOT && self.streams[0] == StreamState::InFlight(turn) && !self.stopped {
+            self.spawn_overlapping(&mut step, turn);
+        }
         step
     }
 
@@ -459,13 +482,13 @@ impl TreeState {
         let one_token = self.in_pressure();
         let why = if one_token { DispatchReason::Pressure } else { why };
         step.dispatches.push(Dispatch { conversation, turn, why, due, one_token });
-        if conversation == ROOT {
+        if conversation == ROOT && !(self.rules.prefill_limited && self.stage == Stage::Profiling) {
             self.spawn_overlapping(step, turn);
         }
     }
 
     fn refuse(&mut self, step: &mut TreeStep, conversation: ConversationIndex, turn: TurnIndex) {
-        step.note(conversation, Some(turn), EventKind::Refused { why: "stopped" });
+        step.note(conversation, Some(turn), EventKind::Refused { why: "stopped".into() });
         if conversation != ROOT {
             step.stats.children_truncated += 1;
             self.finish_helper(step, conversation, "truncated");
@@ -491,7 +514,7 @@ impl TreeState {
             }
         } else if delay.0 > 0 {
             self.streams[conversation.index()] = StreamState::asleep(next);
-            set_timer(step, conversation, due, TimerKind::Delay);
+            set_timer(step, conversation, next, due, TimerKind::Delay);
         } else {
             self.ready(step, conversation, next, DispatchReason::Delay, due);
         }
@@ -502,7 +525,7 @@ impl TreeState {
         step.stats.parents_suspended += 1;
         step.note(ROOT, Some(next), EventKind::Suspended { join: next, deadline_rt: deadline.0 });
         if !deadline_passed {
-            set_timer(step, ROOT, deadline, TimerKind::Deadline);
+            set_timer(step, ROOT, next, deadline, TimerKind::Deadline);
         }
     }
 
@@ -520,7 +543,7 @@ impl TreeState {
         if self.stopped {
             self.streams[0] = StreamState::asleep(next);
             step.stats.joins_suppressed += 1;
-            step.note(ROOT, Some(next), EventKind::Refused { why: "join after the stop" });
+            step.note(ROOT, Some(next), EventKind::Refused { why: "join after the stop".into() });
             return;
         }
         step.stats.parents_resumed += 1;
@@ -573,7 +596,7 @@ impl TreeState {
                 self.finish_helper(step, child.conversation, "completed");
             } else if offset_ms > 0.0 {
                 step.stats.children_delayed += 1;
-                set_timer(step, child.conversation, due, TimerKind::Spawn);
+                set_timer(step, child.conversation, TurnIndex(0), due, TimerKind::Spawn);
             } else {
                 self.ready(step, child.conversation, TurnIndex(0), DispatchReason::Spawn, due);
             }
@@ -584,13 +607,27 @@ impl TreeState {
     fn finish_helper(&mut self, step: &mut TreeStep, conversation: ConversationIndex, how: &'static str) {
         self.streams[conversation.index()] = StreamState::Finished;
         self.complete(conversation, u32::MAX);
-        step.note(conversation, None, EventKind::ChildDone { how });
+        step.note(conversation, None, EventKind::ChildDone { how: how.into() });
         self.outstanding_helpers = self.outstanding_helpers.saturating_sub(1);
         if let Some(branch) = self.template.conversation(conversation).branch {
             let unfinished = &mut self.unfinished[branch.index()];
             *unfinished = unfinished.saturating_sub(1);
         }
         self.release_if_open(step);
+    }
+
+    /// The root was stopped: branches that its remaining turns would have spawned never come, so that nothing may wait for
+    /// their streams (§7.7.5).
+    fn abandon_branches(&mut self) {
+        let template = self.template.clone();
+        for (index, branch) in template.branches.iter().enumerate() {
+            if self.spawned[index] {
+                continue;
+            }
+            for child in &branch.children {
+                self.complete(child.conversation, u32::MAX);
+            }
+        }
     }
 
     fn finish_root(&mut self, step: &mut TreeStep) {
@@ -643,7 +680,7 @@ impl TreeState {
                 StreamState::Sleeping { .. } | StreamState::Retained(..) | StreamState::Held(_)
             ) {
                 step.stats.children_truncated += 1;
-                step.note(conversation, None, EventKind::Stopped { why: "fail_fast" });
+                step.note(conversation, None, EventKind::Stopped { why: "fail_fast".into() });
                 self.streams[index] = StreamState::Finished;
                 self.complete(conversation, u32::MAX);
                 self.outstanding_helpers = self.outstanding_helpers.saturating_sub(1);
@@ -654,7 +691,8 @@ impl TreeState {
         }
         if !matches!(self.streams[0], StreamState::InFlight(_) | StreamState::Finished) {
             self.complete(ROOT, u32::MAX);
-            step.note(ROOT, None, EventKind::Stopped { why: "fail_fast" });
+            step.note(ROOT, None, EventKind::Stopped { why: "fail_fast".into() });
+            self.abandon_branches();
             self.finish_root(step);
         }
     }

@@ -64,8 +64,8 @@ pub(super) fn block(summary: &Summary<'_>) -> Value {
     if let Some(CoverageCheck::Measured(coverage)) = stamp.map(|stamp| &stamp.coverage) {
         block.insert("coverage_margin".into(), json!(coverage.best() - coverage.required_ratio));
     }
-    if !run.notes.is_empty() {
-        block.insert("notes".into(), json!(run.notes));
+    if !summary.notes.is_empty() {
+        block.insert("notes".into(), json!(summary.notes));
     }
     block.insert("exit".into(), json!(verdict));
     Value::Object(block)
@@ -76,7 +76,7 @@ fn interactivity(stats: &Stats) -> Map<String, Value> {
 }
 
 /// The client's own figures: a client that was too slow must show.
-fn client(summary: &Summary<'_>) -> Value {
+pub(super) fn client(summary: &Summary<'_>) -> Value {
     let rows = summary.run.rows.iter().filter(|row| row.phase == Phase::Profiling);
     let lateness = distribution(rows.filter_map(|row| row.lateness_ns).map(|ns| ns.max(0) as f64 / 1e6).collect());
     let saturated = lateness.as_ref().and_then(|stats| stats.p(99)).is_some_and(|p99| p99 > SATURATED_P99_MS);

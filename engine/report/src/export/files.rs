@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use super::Written;
+use crate::dirs::remove_if_present;
 use crate::error::ReportError;
 
 /// Writes `bytes` to `path` through a temporary name beside it, and notes the file.
@@ -18,8 +19,13 @@ pub(super) fn write(
     let mut partial = path.clone().into_os_string();
     partial.push(".partial");
     let partial = PathBuf::from(partial);
-    fs::write(&partial, bytes).map_err(ReportError::io("write", &partial))?;
-    fs::rename(&partial, &path).map_err(ReportError::io("replace", &path))?;
+    let written = fs::write(&partial, bytes).map_err(ReportError::io("write", &path));
+    let written = written.and_then(|()| fs::rename(&partial, &path).map_err(ReportError::io("replace", &path)));
+    if let Err(error) = written {
+        // What is half there helps nobody and takes the space that others need.
+        remove_if_present(&partial).unwrap_or_default();
+        return Err(error);
+    }
     files.push(Written { label, path });
     Ok(())
 }

@@ -14,6 +14,7 @@ pub(crate) use csv::row as csv_row;
 pub(crate) use json::timestamp;
 #[cfg(test)]
 pub(crate) use json::values as statistics_object;
+pub(crate) use page::{escape, fill};
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -109,6 +110,8 @@ pub struct ExportFacts {
     pub cancel_exit_zero: bool,
     /// What was scraped of the server.
     pub server_metrics: Option<Arc<ServerMetrics>>,
+    /// Files of the server's metrics: `json`, `csv`, `jsonl`.
+    pub server_formats: Vec<String>,
     /// The log file, for the console's footer.
     pub log_file: Option<PathBuf>,
 }
@@ -141,6 +144,7 @@ impl ExportFacts {
             html: false,
             cancel_exit_zero: false,
             server_metrics: None,
+            server_formats: vec!["json".into(), "csv".into()],
             log_file: None,
         }
     }
@@ -192,6 +196,8 @@ pub(crate) struct Summary<'a> {
     pub(crate) verdict: &'a ExitVerdict,
     pub(crate) was_cancelled: bool,
     pub(crate) incomplete_reason: Option<String>,
+    /// What readers should know besides.
+    pub(crate) notes: Vec<String>,
 }
 
 /// Computes all metrics, decides stamp and exit code, and writes every summary file; the marker of a finished export is
@@ -231,6 +237,7 @@ pub fn export(run: &RunData, facts: &ExportFacts) -> Result<Exported, ReportErro
         verdict: &verdict,
         was_cancelled,
         incomplete_reason: incomplete_reason(run),
+        notes: notes(run, facts),
     };
     let mut files = Vec::new();
     files::write(&mut files, "CSV Export", facts.dir.join(names.summary_csv()), &csv::summary(&profiling))?;
@@ -245,11 +252,19 @@ pub fn export(run: &RunData, facts: &ExportFacts) -> Result<Exported, ReportErro
     }
     if let Some(scraped) = facts.server_metrics.as_ref().filter(|scraped| scraped.reachable() > 0) {
         let context = server_context(&summary);
-        let (document, table) = (server::json(scraped, &context), server::csv(scraped, &context));
-        let path = facts.dir.join(names.server_metrics_json());
-        files::write_json(&mut files, "Server Metrics JSON Export", path, &document)?;
-        let path = facts.dir.join(names.server_metrics_csv());
-        files::write(&mut files, "Server Metrics CSV Export", path, &table)?;
+        let wanted = |format: &str| facts.server_formats.iter().any(|wanted| wanted == format);
+        if wanted("json") {
+            let path = facts.dir.join(names.server_metrics_json());
+            files::write_json(&mut files, "Server Metrics JSON Export", path, &server::json(scraped, &context))?;
+        }
+        if wanted("csv") {
+            let path = facts.dir.join(names.server_metrics_csv());
+            files::write(&mut files, "Server Metrics CSV Export", path, &server::csv(scraped, &context))?;
+        }
+        let path = facts.dir.join(names.server_metrics_jsonl());
+        if wanted("jsonl") && path.exists() {
+            files.push(Written { label: "Server Metrics JSONL Export", path });
+        }
     }
     if facts.html {
         files::write(&mut files, "HTML Report", facts.dir.join(FileNames::PAGE), page::render(&summary).as_bytes())?;
@@ -257,6 +272,10 @@ pub fn export(run: &RunData, facts: &ExportFacts) -> Result<Exported, ReportErro
     let records = facts.dir.join(names.records());
     if facts.level != ExportLevel::Summary && records.exists() {
         files.push(Written { label: "Records Export", path: records });
+    }
+    let outputs = facts.dir.join(FileNames::OUTPUTS);
+    if outputs.exists() {
+        files.push(Written { label: "Outputs Export", path: outputs });
     }
     let console = console::render(&summary, &files);
     files::write(&mut files, "Console Export", facts.dir.join(names.console()), console.as_bytes())?;
@@ -303,6 +322,17 @@ fn log(profiling: &MetricSet, stamp: Option<&Stamp>, verdict: &ExitVerdict) {
     for error in &verdict.errors {
         tracing::error!(kind = error.kind, details = %error.details, "{}", error.reason);
     }
+}
+
+/// What readers should know: of the files, and of answers without token usage.
+fn notes(run: &RunData, facts: &ExportFacts) -> Vec<String> {
+    let mut notes = run.notes.clone();
+    let answered = run.rows.iter().filter(|row| row.timings().is_some());
+    let without = answered.clone().filter(|row| row.usage.is_empty()).count();
+    if facts.token_counts == TokenCounts::Server && without > 0 {
+        notes.push(format!("{without} of {} answers carry no token usage", answered.count()));
+    }
+    notes
 }
 
 /// Why the result is incomplete, if it is.

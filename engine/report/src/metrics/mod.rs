@@ -4,11 +4,13 @@
 mod curves;
 mod phase;
 mod record;
+mod reference;
 mod registry;
 mod statistics;
 
 pub use curves::{Window, curves};
 pub use phase::{MetricSet, PhaseOptions, compute};
 pub use record::{Measure, measures};
+pub use reference::metric_reference;
 pub use registry::{Group, METRICS, MetricDef, definition};
 pub use statistics::{PERCENTILES, Stats, StatsKind, distribution, error_adjusted, percentile};

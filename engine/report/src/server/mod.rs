@@ -2,10 +2,12 @@
 
 mod export;
 mod prometheus;
+mod scrapes;
 mod series;
 mod stats;
 #[cfg(test)]
 mod tests;
+mod view;
 
 use std::collections::BTreeMap;
 
@@ -13,6 +15,8 @@ use prometheus::{FamilyKind, parse};
 use series::Series;
 
 pub(crate) use export::{Context, csv, json};
+pub use scrapes::{ScrapeLog, read_scrapes};
+pub use view::ServerGlance;
 
 /// Everything that was scraped in a run. The scraping itself is the wire's; it adds each answer here.
 #[derive(Clone, Debug, Default)]
@@ -20,7 +24,16 @@ pub struct ServerMetrics {
     configured: Vec<String>,
     endpoints: BTreeMap<String, Endpoint>,
     families: BTreeMap<String, Family>,
+    series: usize,
+    points: usize,
+    refused: bool,
 }
+
+/// Most series that are kept; a server that makes new labels for each request must not fill our memory.
+const MOST_SERIES: usize = 50_000;
+
+/// Most values that are kept, of all series.
+const MOST_POINTS: usize = 10_000_000;
 
 /// What is known of the scrapes of one URL.
 #[derive(Clone, Debug, Default)]
@@ -62,10 +75,32 @@ impl ServerMetrics {
                 series: BTreeMap::new(),
             });
             for (labels, value) in scraped.values {
-                let series = family.series.entry((endpoint.to_owned(), labels)).or_default();
-                series.push(at_ns, value, family.kind);
+                let key = (endpoint.to_owned(), labels);
+                let full =
+                    self.points >= MOST_POINTS || (self.series >= MOST_SERIES && !family.series.contains_key(&key));
+                if full {
+                    self.refused = true;
+                    continue;
+                }
+                let series = family.series.entry(key).or_insert_with(|| {
+                    self.series += 1;
+                    Series::default()
+                });
+                if series.push(at_ns, value, family.kind) {
+                    self.points += 1;
+                }
             }
         }
+    }
+
+    /// Whether series or values were left out because there were too many.
+    pub fn overflowed(&self) -> bool {
+        self.refused
+    }
+
+    /// Number of URLs that are asked.
+    pub fn configured(&self) -> usize {
+        self.configured.len()
     }
 
     /// Number of URLs that answered at least once.

@@ -19,16 +19,37 @@ pub(super) struct Growth {
 }
 
 impl Series {
-    pub(super) fn push(&mut self, at_ns: i64, sample: Sample, kind: FamilyKind) {
+    /// Adds a value; whether it had to be kept.
+    pub(super) fn push(&mut self, at_ns: i64, sample: Sample, kind: FamilyKind) -> bool {
         let unchanged = self.points.last().is_some_and(|(_, last)| *last == sample);
-        if kind == FamilyKind::Gauge || !unchanged {
+        let kept = kind == FamilyKind::Gauge || !unchanged;
+        if kept {
             self.points.push((at_ns, sample));
         }
+        kept
     }
 
     /// Values scraped from `from` on and before `until`.
     pub(super) fn values(&self, from: i64, until: i64) -> Vec<f64> {
-        self.points.iter().filter(|(at, _)| (from..until).contains(at)).map(|(_, sample)| sample.value).collect()
+        self.span(from, until).iter().map(|(_, sample)| sample.value).collect()
+    }
+
+    /// Points from `from` on and before `until`.
+    pub(super) fn span(&self, from: i64, until: i64) -> &[(i64, Sample)] {
+        let begin = self.points.partition_point(|(at, _)| *at < from);
+        let end = self.points.partition_point(|(at, _)| *at < until);
+        self.points.get(begin..end).unwrap_or_default()
+    }
+
+    /// The newest value.
+    pub(super) fn last(&self) -> Option<f64> {
+        self.points.last().map(|(_, sample)| sample.value)
+    }
+
+    /// The value at `at`: the newest one scraped by then.
+    pub(super) fn at(&self, at: i64) -> Option<f64> {
+        let index = self.points.partition_point(|(when, _)| *when <= at).checked_sub(1)?;
+        self.points.get(index).map(|(_, sample)| sample.value)
     }
 
     /// Growth from the state at `from` to the state at `until`. A value that falls was reset by a restart and counts from
@@ -37,7 +58,8 @@ impl Series {
     pub(super) fn growth(&self, from: i64, until: i64, first_scrape: i64) -> Growth {
         let mut growth = Growth::default();
         let mut before: Option<&Sample> = None;
-        for (at, sample) in self.points.iter().take_while(|(at, _)| *at <= until) {
+        let begin = self.points.partition_point(|(at, _)| *at <= from).saturating_sub(1);
+        for (at, sample) in self.points[begin..].iter().take_while(|(at, _)| *at <= until) {
             let base = before.replace(sample);
             if *at <= from || (base.is_none() && *at <= first_scrape) {
                 growth.buckets = sample.buckets.iter().map(|(bound, _)| (bound.clone(), 0.0)).collect();

@@ -98,3 +98,55 @@ fn the_table_has_a_block_for_each_type() {
     let text = String::from_utf8_lossy(&csv(&scraped(), &context(Some(SECOND)))).replace('\r', "");
     insta::assert_snapshot!(text);
 }
+
+#[test]
+fn the_log_of_scrapes_gives_the_same_metrics_even_when_torn() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let names = crate::FileNames::new(None);
+    let mut log = super::ScrapeLog::create(dir.path(), &names, vec![URL.into()], true).expect("a log");
+    for (second, tokens) in [(0, 100), (1, 150), (2, 200), (3, 300), (4, 20), (5, 500), (6, 500)] {
+        let extra = if second > 3 { "# TYPE late counter\nlate_total{a=\"}\",b=\"\"} 7\n" } else { "" };
+        log.add(URL, second * SECOND, 2.0, &format!("{}{extra}", body(tokens, f64::NAN, 0)));
+    }
+    let expected = document(log.metrics(), &context(Some(SECOND)));
+    let again = || super::read_scrapes(dir.path()).expect("readable").expect("there");
+    assert_eq!(document(&again(), &context(Some(SECOND))), expected);
+    let path = dir.path().join(crate::FileNames::SCRAPES);
+    let whole = std::fs::read(&path).expect("the log");
+    std::fs::write(&path, [&whole[..], b"{\"scrape\":{\"url\""].concat()).expect("written");
+    assert_eq!(document(&again(), &context(Some(SECOND))), expected);
+    // A counter that restarted counts from zero, one that appeared late from its appearance on.
+    let total = |name: &str| expected["metrics"][name]["series"][0]["stats"]["total"].clone();
+    assert_eq!(total("vllm:prompt_tokens"), json!(100.0 + 20.0 + 480.0));
+    assert_eq!(total("late"), json!(7.0));
+    assert_eq!(expected["metrics"]["late"]["series"][0]["labels"], json!({"a": "}", "b": ""}));
+    let lines = std::fs::read_to_string(dir.path().join(names.server_metrics_jsonl())).expect("the lines");
+    let first: Value = serde_json::from_str(lines.lines().next().unwrap_or_default()).expect("JSON");
+    assert_eq!(first["metrics"]["vllm:prompt_tokens"][0]["value"], json!(100.0));
+    assert_eq!(first["metrics"]["vllm:queue_seconds"][0]["buckets"]["+Inf"], json!(100.0));
+}
+
+#[test]
+fn a_server_that_makes_up_labels_does_not_fill_the_memory() {
+    let mut metrics = ServerMetrics::new(vec![URL.into()]);
+    for scrape in 0..3 {
+        let lines: Vec<String> = (0..30_000).map(|n| format!("requests{{id=\"{scrape}-{n}\"}} 1")).collect();
+        metrics.add(URL, scrape * SECOND, 1.0, &lines.join("\n"));
+    }
+    assert!(metrics.overflowed());
+}
+
+#[test]
+fn what_is_missing_is_said() {
+    let with = |body: &str| {
+        let mut metrics = ServerMetrics::new(vec![URL.into()]);
+        metrics.add(URL, 0, 1.0, body);
+        metrics.missing()
+    };
+    assert_eq!(with("up 1\n"), ["prefix cache", "queue"]);
+    assert_eq!(with("vllm:num_requests_waiting 1\nvllm:prefix_cache_hits 3\n"), [""; 0]);
+    assert_eq!(ServerMetrics::new(vec![URL.into()]).missing(), [""; 0], "nothing answered: nothing to say");
+    let mut metrics = ServerMetrics::new(vec![URL.into()]);
+    metrics.add(URL, 0, 1.0, "# TYPE vllm:prefix_cache_hits counter\nvllm:prefix_cache_hits_total{e=\"0\"} 3\nvllm:prefix_cache_hits_total{e=\"1\"} 4\nvllm:kv_cache_usage_perc 0.5\n");
+    assert_eq!((metrics.glance().cache_hits, metrics.glance().kv_usage), (Some(7.0), Some(0.5)));
+}

@@ -288,11 +288,15 @@ fn the_page_needs_nothing_from_outside() {
     let facts = ExportFacts { html: true, models: vec!["</script><b>".into()], ..facts(dir.path()) };
     export(&run, &facts).unwrap();
     let page = read(dir.path(), "report.html");
-    assert!(!page.contains("{{") && !page.contains("</script><b>") && !page.contains("http"));
+    assert!(!page.contains("{{") && !page.contains("</script><b>") && !page.contains("://"));
     let data = page.split("id=\"data\">").nth(1).unwrap().split("</script>").next().unwrap();
     let data: Value = serde_json::from_str(data).unwrap();
-    assert_eq!((data["lanes"].clone(), data["requests"].as_array().unwrap().len()), (2.into(), run.rows.len()));
-    assert_eq!(data["requests"][4], serde_json::json!([0, 1, 2500.0, 100.0, 1101.0, 0, 2, 2]));
+    assert_eq!(data["lanes"], 2);
+    let records = data["records"].as_object().unwrap();
+    assert!(records.values().all(|column| column.as_array().unwrap().len() == run.rows.len()));
+    let fourth = |column: &str| records[column][4].clone();
+    assert_eq!([fourth("lane"), fourth("depth"), fourth("turn"), fourth("state")], [0, 1, 2, 0].map(Value::from));
+    assert_eq!([fourth("ttft"), fourth("span")], [100.0, 1101.0].map(Value::from));
 }
 
 #[test]
@@ -351,4 +355,34 @@ fn progress_lines() {
     let heartbeat = progress::heartbeat(&snapshot, Some(9), now);
     let branches = progress::branch_stats(&ended.branch_stats);
     insta::assert_snapshot!(format!("{heartbeat}\n{branches}\n{}", block.join("\n")));
+}
+
+#[test]
+fn texts_are_kept_where_they_are_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let recorder =
+        Recorder::create(dir.path(), RecorderOptions { outputs: true, ..RecorderOptions::new(WALL) }).unwrap();
+    recorder.journal(header());
+    let text = |content: &str| Some(ResponseText { content: content.into(), ..ResponseText::default() });
+    recorder.record(Req { text: text("one \"1\""), ..answer(0, Phase::Profiling, 1000.0, 3) }.record());
+    recorder.record(failure(1, Phase::Profiling, 1100.0).record());
+    recorder.record(Req { text: text("two"), ..answer(2, Phase::Profiling, 1200.0, 3) }.record());
+    recorder.finish().unwrap();
+    let outputs: Value = serde_json::from_str(&read(dir.path(), "outputs.json")).unwrap();
+    let texts: Vec<&str> = outputs["data"].as_array().unwrap().iter().map(|o| o["output"].as_str().unwrap()).collect();
+    assert_eq!(texts, ["one \"1\"", "two"]);
+    assert_eq!(outputs["data"][0]["x_request_id"], "00000000-0000-0000-0000-000000000000");
+}
+
+#[test]
+fn a_folder_that_a_run_writes_into_is_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let recorder = Recorder::create(dir.path(), RecorderOptions::new(WALL)).unwrap();
+    recorder.journal(header());
+    let names = FileNames::new(None);
+    let busy = |result: Result<(), ReportError>| matches!(result, Err(ReportError::InUse { .. }));
+    assert!(busy(repair_torn_tail(dir.path(), &names).map(drop)));
+    assert!(busy(prepare_dir(dir.path(), &names, true, true)));
+    recorder.finish().unwrap();
+    assert_eq!(repair_torn_tail(dir.path(), &names).unwrap(), [""; 0]);
 }

@@ -4,6 +4,7 @@ mod cases;
 mod connections;
 mod failures;
 mod mock;
+mod scrape;
 mod server;
 mod tls;
 
