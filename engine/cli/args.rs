@@ -230,9 +230,9 @@ pub(crate) enum CorpusCommand {
 pub(crate) enum SchemaOf {
     Plan,
     Scenario,
-    /// A line of profile_export.jsonl
+    /// A line of `profile_export.jsonl`
     Record,
-    /// profile_export_aiperf.json
+    /// `profile_export_aiperf.json`
     Result,
 }
 

@@ -53,7 +53,6 @@ impl Interrupts {
                 if state.raised {
                     out::err("forced to quit; exports may be missing, records up to the last second are kept");
                     // The user asked twice: nothing may hold the program any longer.
-                    #[expect(clippy::exit, reason = "the second Ctrl+C quits immediately (replay.md §9.4)")]
                     std::process::exit(130);
                 }
                 state.raised = true;

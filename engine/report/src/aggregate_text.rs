@@ -30,8 +30,8 @@ pub fn aggregate_lines(aggregate: &Aggregate) -> Vec<String> {
     }
     lines.push(format!("Confidence level: {level}%"));
     for tag in TOLD {
-        let names = STATISTICS.iter().map(|stat| format!("{tag}_{stat}"));
-        let found = names.filter_map(|name| Some((aggregate.json["metrics"].get(&name)?, name))).next();
+        let mut names = STATISTICS.iter().map(|stat| format!("{tag}_{stat}"));
+        let found = names.find_map(|name| Some((aggregate.json["metrics"].get(&name)?, name)));
         let Some((metric, name)) = found else { continue };
         let unit = metric["unit"].as_str().unwrap_or_default();
         let value = |key: &str| metric[key].as_f64().unwrap_or(f64::NAN);

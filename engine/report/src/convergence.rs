@@ -85,7 +85,7 @@ impl ConvergenceRule {
         }
         let threshold = self.threshold.unwrap_or_else(|| self.mode.default_threshold());
         if self.mode == ConvergenceMode::Distribution {
-            return self.distribution(runs, threshold);
+            return Self::distribution(runs, threshold);
         }
         let values: Vec<f64> = runs.iter().filter_map(|run| run.summary[&self.metric][&self.stat].as_f64()).collect();
         if values.is_empty() {
@@ -107,7 +107,7 @@ impl ConvergenceRule {
         Convergence::Judged { settled: figure.is_some_and(|figure| figure < threshold), figure, threshold }
     }
 
-    fn distribution(&self, runs: &[ConvergenceRun], threshold: f64) -> Convergence {
+    fn distribution(runs: &[ConvergenceRun], threshold: f64) -> Convergence {
         let Some((latest, earlier)) = runs.split_last() else { return Convergence::TooFew };
         let pooled: Vec<f64> = earlier.iter().flat_map(|run| run.values.iter().copied()).collect();
         if latest.values.is_empty() && pooled.is_empty() {
@@ -130,19 +130,12 @@ fn same_distribution(left: &[f64], right: &[f64]) -> Option<f64> {
     if left.len() < 2 || right.len() < 2 {
         return None;
     }
-    let (n, m) = (left.len() as f64, right.len() as f64);
-    let (mut i, mut j, mut distance) = (0, 0, 0.0_f64);
-    while i < left.len() && j < right.len() {
-        let value = left[i].min(right[j]);
-        while i < left.len() && left[i] <= value {
-            i += 1;
-        }
-        while j < right.len() && right[j] <= value {
-            j += 1;
-        }
-        distance = distance.max((i as f64 / n - j as f64 / m).abs());
-    }
-    let root = (n * m / (n + m)).sqrt();
+    // The largest distance of the two distribution functions is at one of the values.
+    let share = |sample: &[f64], value: f64| sample.partition_point(|x| *x <= value) as f64 / sample.len() as f64;
+    let values = left.iter().chain(&right);
+    let distance = values.map(|value| (share(&left, *value) - share(&right, *value)).abs()).fold(0.0, f64::max);
+    let sizes = (left.len() as f64, right.len() as f64);
+    let root = (sizes.0 * sizes.1 / (sizes.0 + sizes.1)).sqrt();
     let lambda = (root + 0.12 + 0.11 / root) * distance;
     if lambda < 0.2 {
         // The series does not converge there; its limit is 1.

@@ -25,7 +25,8 @@ fn tokenizer() -> Vec<u8> {
 }
 
 fn repository(manner: Manner, file: Vec<u8>) -> Repository {
-    let tag: String = Sha256::digest(&file).iter().map(|byte| format!("{byte:02x}")).collect();
+    let digits = |byte: &u8| [byte >> 4, byte & 15].map(|digit| char::from_digit(digit.into(), 16).unwrap_or_default());
+    let tag: String = Sha256::digest(&file).iter().flat_map(digits).collect();
     Repository { manner, file, commit: COMMIT, tag }
 }
 

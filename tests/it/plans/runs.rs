@@ -105,3 +105,37 @@ fn fewer_than_two_successful_runs_are_no_result() {
     assert!(!out.join("aggregate").exists());
     assert!(run(&out, 2).0["request_count"]["avg"].is_number());
 }
+
+#[test]
+#[cfg(unix)]
+fn ctrl_c_ends_the_run_and_the_set() {
+    use std::io::{BufRead, BufReader, Read};
+    use std::process::{Command, Stdio};
+
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = folder.path().join("set");
+    let sets = ["runs.count=3", "profiling.duration=60", "ui.stats_interval=1"];
+    let mut process = Command::new(env!("CARGO_BIN_EXE_agentx"))
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .args(["run", "plans/demo.yaml", "--out", out.to_str().expect("text")])
+        .args(sets.iter().flat_map(|set| ["--set", set]))
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary starts");
+    let mut reader = BufReader::new(process.stderr.take().expect("piped"));
+    let mut told = String::new();
+    // A request has been answered in profiling.
+    while !told.lines().any(|line| line.contains("Profiling ") && !line.contains("done=0")) {
+        assert!(reader.read_line(&mut told).expect("text") > 0, "{told}");
+    }
+    let kill = Command::new("kill").args(["-INT", &process.id().to_string()]).status().expect("kill");
+    assert!(kill.success());
+    reader.read_to_string(&mut told).expect("text");
+    assert_eq!(process.wait().expect("ended").code(), Some(130), "{told}");
+    assert!(told.contains("press Ctrl+C again"), "{told}");
+    let (result, _) = run(&out, 1);
+    assert_eq!(result["was_cancelled"], true);
+    let reasons = &result["metadata"]["submission_invalid_reasons"];
+    assert_eq!(*reasons, json!(["unsafe_override", "run_cancelled"]));
+    assert!(!out.join("profile_runs/run_0002").exists() && !out.join("aggregate").exists());
+}

@@ -21,7 +21,7 @@ fn fits(schema: &Value, value: &Value, at: &str) {
         let is = |allowed: &Value| allowed == kind || (allowed == "number" && kind == "integer");
         let fine = allowed.is_null() || is(allowed) || allowed.as_array().is_some_and(|kinds| kinds.iter().any(is));
         assert!(fine, "{at}.{key} is {kind}, the schema has {allowed}");
-        if known["properties"].is_object() && known["$ref"].is_null() {
+        if value.is_object() && known["properties"].is_object() && known["$ref"].is_null() {
             fits(known, value, &format!("{at}.{key}"));
         }
     }

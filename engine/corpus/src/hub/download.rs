@@ -9,14 +9,13 @@ use sha2::{Digest, Sha256};
 use ureq::http::{HeaderMap, Response, Uri};
 use ureq::{Agent, Body};
 
+use super::progress::Told;
 use super::{Hub, HubError, HubFile, Wanted};
 
 /// Redirects that are followed.
 const HOPS: usize = 10;
 /// Attempts in a row that may bring nothing.
 const FRUITLESS: u32 = 3;
-/// A line of progress at least each so many bytes.
-const TOLD_EACH: u64 = 64 << 20;
 
 /// What the hub says of a file before it is sent.
 #[derive(Debug, PartialEq, Eq)]
@@ -52,8 +51,8 @@ fn agent(endpoint: &str) -> Agent {
         .max_redirects_will_error(false)
         .http_status_as_error(false)
         .timeout_connect(Some(Duration::from_secs(20)))
-        .timeout_recv_response(Some(Duration::from_secs(60)))
-        .timeout_per_read(Some(Duration::from_secs(60)))
+        .timeout_recv_response(Some(Duration::from_mins(1)))
+        .timeout_per_read(Some(Duration::from_mins(1)))
         .accept_encoding("identity")
         .user_agent(concat!("agentx/", env!("CARGO_PKG_VERSION")));
     let host = endpoint.parse::<Uri>().ok().and_then(|uri| uri.host().map(str::to_owned));
@@ -109,7 +108,7 @@ impl Fetch<'_> {
         }
         let status = response.status();
         if !(status.is_success() || status.is_redirection()) {
-            return Err(self.refusal(response, &url));
+            return Err(self.refusal(&response, &url));
         }
         let headers = response.headers();
         let commit = match header(headers, "x-repo-commit") {
@@ -148,7 +147,7 @@ impl Fetch<'_> {
         let url = format!("{}/api/{kind}s/{}/revision/{revision}", self.hub.endpoint, self.wanted.repository);
         let response = self.request("GET", &url, None)?;
         if !response.status().is_success() {
-            return Err(self.refusal(response, &url));
+            return Err(self.refusal(&response, &url));
         }
         let mut text = Vec::new();
         let read = response.into_body().into_reader().take(16 << 20).read_to_end(&mut text);
@@ -233,7 +232,7 @@ impl Fetch<'_> {
             // Nothing is missing of a file whose size the hub did not tell.
             416 if have > 0 && facts.size.is_none() => return Ok(Attempt::Whole),
             500..=599 | 429 => return Ok(Attempt::Broken(format!("status {}", response.status().as_u16()))),
-            _ => return Err(self.refusal(response, &url)),
+            _ => return Err(self.refusal(&response, &url)),
         };
         let mut file = OpenOptions::new()
             .create(true)
@@ -314,7 +313,7 @@ impl Fetch<'_> {
     }
 
     /// What a status other than success means; the hub says more in a header.
-    fn refusal(&self, response: Response<Body>, url: &str) -> HubError {
+    fn refusal(&self, response: &Response<Body>, url: &str) -> HubError {
         let (kind, repository) = (self.wanted.kind, self.wanted.repository.clone());
         let status = response.status().as_u16();
         match (status, header(response.headers(), "x-error-code")) {
@@ -339,51 +338,6 @@ impl Fetch<'_> {
 enum Attempt {
     Whole,
     Broken(String),
-}
-
-/// Lines of progress: at the start, at each tenth (or 64 MiB), at the end.
-struct Told<'a> {
-    name: &'a str,
-    repository: &'a str,
-    size: Option<u64>,
-    next: u64,
-}
-
-impl<'a> Told<'a> {
-    fn new(name: &'a str, repository: &'a str, size: Option<u64>) -> Self {
-        match size {
-            Some(size) => tracing::info!("downloading {name} of {repository}, {}", megabytes(size)),
-            None => tracing::info!("downloading {name} of {repository}"),
-        }
-        Self { name, repository, size, next: 0 }
-    }
-
-    fn at(&mut self, have: u64) {
-        let step = self.size.map_or(TOLD_EACH, |size| (size / 10).clamp(1 << 20, TOLD_EACH));
-        if self.next == 0 {
-            self.next = have.next_multiple_of(step);
-        }
-        let done = self.size == Some(have);
-        if have < self.next && !done {
-            return;
-        }
-        self.next = have + step;
-        match self.size {
-            Some(size) => tracing::info!(
-                "{} of {}: {} of {} ({:.0}%)",
-                self.name,
-                self.repository,
-                megabytes(have),
-                megabytes(size),
-                100.0 * have as f64 / size.max(1) as f64
-            ),
-            None => tracing::info!("{} of {}: {}", self.name, self.repository, megabytes(have)),
-        }
-    }
-}
-
-fn megabytes(bytes: u64) -> String {
-    format!("{:.1} MB", bytes as f64 / 1e6)
 }
 
 fn header<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {

@@ -27,6 +27,17 @@ impl RepoKind {
         }
     }
 
+    /// What to do about a file that is there in another form.
+    fn other_form(self) -> &'static str {
+        match self {
+            Self::Dataset => "; corpora in columns must be exported as one JSON object a line first",
+            Self::Model => {
+                "; a model that comes with another kind of tokenizer: convert that once with \
+                 `AutoTokenizer.from_pretrained(…, use_fast=True).save_pretrained(DIR)` and set tokenizer.source to DIR"
+            }
+        }
+    }
+
     /// The key that names the repository.
     fn key(self) -> &'static str {
         match self {
@@ -126,7 +137,10 @@ pub enum HubError {
         revision: String,
     },
     /// The repository has no such file.
-    #[error("the {kind} {repository} has no file {name}; check the name in {}, or {}", kind.key(), kind.without_hub())]
+    #[error(
+        "the {kind} {repository} has no file {name}; check the name in {}, or {}{}",
+        kind.key(), kind.without_hub(), kind.other_form()
+    )]
     NoFile {
         /// Its kind.
         kind: RepoKind,

@@ -5,6 +5,7 @@
 
 mod download;
 mod error;
+mod progress;
 #[cfg(test)]
 mod tests;
 
@@ -49,7 +50,8 @@ impl Hub {
 
     fn from_variables(variable: &dyn Fn(&str) -> Option<String>, home: Option<PathBuf>) -> Self {
         let set = |name: &str| variable(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
-        let huggingface = set("HF_HOME").map(PathBuf::from).unwrap_or_else(|| {
+        let huggingface = set("HF_HOME").map(PathBuf::from);
+        let huggingface = huggingface.unwrap_or_else(|| {
             let user = set("XDG_CACHE_HOME").map(PathBuf::from);
             user.unwrap_or_else(|| home.unwrap_or_default().join(".cache")).join("huggingface")
         });

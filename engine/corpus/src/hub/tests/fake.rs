@@ -106,11 +106,9 @@ fn serve(stream: TcpStream, state: &Mutex<State>) {
     let mut reader = BufReader::new(stream);
     while let Some(asked) = read(&mut reader) {
         let (status, headers, body, short) = answer(&asked, state);
-        let mut head = format!("HTTP/1.1 {status}\r\n");
-        for (name, value) in &headers {
-            head.push_str(&format!("{name}: {value}\r\n"));
-        }
-        head.push_str(&format!("content-length: {}\r\n\r\n", body.len()));
+        let length = ("content-length", body.len().to_string());
+        let lines = headers.into_iter().chain([length]).map(|(name, value)| [name, ": ", &value, "\r\n"].concat());
+        let head = lines.fold(format!("HTTP/1.1 {status}\r\n"), |head, line| head + &line) + "\r\n";
         let sent = if asked.method == "HEAD" { 0 } else { body.len() - short };
         if out.write_all(head.as_bytes()).and_then(|()| out.write_all(&body[..sent])).is_err() || short > 0 {
             return;

@@ -100,6 +100,28 @@ fn a_download_that_never_ends_is_kept_for_the_next_time() {
 }
 
 #[test]
+fn the_next_command_goes_on_where_the_last_one_stopped() {
+    let (fake, cache) = (hub_with(Manner::Storage), tempfile::tempdir().unwrap());
+    let blobs = cache.path().join("datasets--o--corpus/blobs");
+    fs::create_dir_all(&blobs).unwrap();
+    let part = blobs.join(format!("{}.incomplete", repository(Manner::Storage).tag));
+    fs::write(&part, &content()[..1000]).unwrap();
+    let hub = client(&fake, cache.path());
+    assert!(fs::read(hub.corpus("o/corpus").unwrap().path).unwrap() == content());
+    assert!(fake.asked().iter().any(|line| line.contains("bytes=1000-")), "{:?}", fake.asked());
+    assert!(!part.exists());
+
+    // A beginning that is of something else is found out at the end, and is gone then.
+    let cache = tempfile::tempdir().unwrap();
+    let blobs = cache.path().join("datasets--o--corpus/blobs");
+    fs::create_dir_all(&blobs).unwrap();
+    fs::write(blobs.join(part.file_name().unwrap()), vec![b'?'; 1000]).unwrap();
+    let hub = client(&fake, cache.path());
+    assert!(matches!(hub.corpus("o/corpus"), Err(HubError::Damaged { .. })));
+    assert!(fs::read(hub.corpus("o/corpus").unwrap().path).unwrap() == content());
+}
+
+#[test]
 fn a_damaged_file_is_thrown_away() {
     let (fake, cache) = (hub_with(Manner::Damaged), tempfile::tempdir().unwrap());
     let hub = client(&fake, cache.path());
@@ -131,7 +153,7 @@ fn refusals_say_what_to_do() {
     let mut told = String::new();
     let mut tell = |what: &str, error: HubError, endpoint: &str| {
         let text = error.to_string().replace(endpoint, "http://hub").replace(&*cache.path().to_string_lossy(), "CACHE");
-        told.push_str(&format!("{what}: {text}\n\n"));
+        told += &[what, ": ", &text, "\n\n"].concat();
     };
     for manner in [Manner::Gated, Manner::NoFile, Manner::NoRevision, Manner::Broken] {
         let fake = hub_with(manner);
