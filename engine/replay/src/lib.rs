@@ -17,6 +17,9 @@ pub mod report;
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod rig;
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod rules;
 mod sampler;
 pub mod simulation;
 mod snapshot;

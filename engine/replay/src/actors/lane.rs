@@ -62,8 +62,15 @@ impl Lane {
         let identity =
             PlayIdentity { template: grant.template, lane: self.index, play: grant.play, marker: grant.marker.clone() };
         let tree =
-            SessionTree { state, identity, lane: ctx.address(), run: self.run.clone(), streams: BTreeMap::new() }
-                .start();
+            SessionTree {
+                state,
+                identity,
+                lane: ctx.address(),
+                run: self.run.clone(),
+                streams: BTreeMap::new(),
+                told_stuck: false,
+            }
+            .start();
         self.tree = Some(tree.clone());
         tree
     }
