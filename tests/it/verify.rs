@@ -90,37 +90,52 @@ fn a_result_that_was_tampered_with_is_found_out() {
     let cases: [(&str, Vec<String>); 14] = [
         ("counts", find(RECORDS, &|lines| drop(lines.remove(10)))),
         ("INV-16", find(RECORDS, &|lines| drop(lines.remove(10)))),
-        ("order", find(RECORDS, &|lines| {
-            let (a, b) = (20, position(lines, profiled));
-            let other = lines[b]["metadata"]["turn_index"].take();
-            lines[b]["metadata"]["turn_index"] = lines[a]["metadata"]["turn_index"].take();
-            lines[a]["metadata"]["turn_index"] = other;
-        })),
-        ("delays", find(RECORDS, &|lines| {
-            let late = position(lines, |line| profiled(line) && line["metadata"]["turn_index"].as_u64() > Some(2));
-            let at = lines[late]["metadata"]["credit_issued_ns"].as_i64().expect("an instant");
-            lines[late]["metadata"]["credit_issued_ns"] = (at - 300_000_000).into();
-        })),
-        ("ids", find(RECORDS, &|lines| {
-            lines[20]["metadata"]["root_correlation_id"] = lines[30]["metadata"]["x_request_id"].clone();
-        })),
+        (
+            "order",
+            find(RECORDS, &|lines| {
+                let (a, b) = (20, position(lines, profiled));
+                let other = lines[b]["metadata"]["turn_index"].take();
+                lines[b]["metadata"]["turn_index"] = lines[a]["metadata"]["turn_index"].take();
+                lines[a]["metadata"]["turn_index"] = other;
+            }),
+        ),
+        (
+            "delays",
+            find(RECORDS, &|lines| {
+                let late = position(lines, |line| profiled(line) && line["metadata"]["turn_index"].as_u64() > Some(2));
+                let at = lines[late]["metadata"]["credit_issued_ns"].as_i64().expect("an instant");
+                lines[late]["metadata"]["credit_issued_ns"] = (at - 300_000_000).into();
+            }),
+        ),
+        (
+            "ids",
+            find(RECORDS, &|lines| {
+                lines[20]["metadata"]["root_correlation_id"] = lines[30]["metadata"]["x_request_id"].clone();
+            }),
+        ),
         ("tree slots", find(RECORDS, &|lines| lines[20]["agentx"]["lane"] = 77.into())),
         ("limits", find(RECORDS, &|lines| lines[20]["agentx"]["max_tokens"] = 9999.into())),
         ("stamp", find(SUMMARY, &|lines| lines[0]["metadata"]["submission_valid"] = true.into())),
         ("summary", find(SUMMARY, &|lines| lines[0]["request_latency"]["avg"] = 1.0.into())),
         ("overflow rate", find(SUMMARY, &|lines| lines[0]["agentx"]["context_overflow"]["denominator"] = 9.into())),
         ("lock digest", find("plan.lock.json", &|lines| lines[0]["plan"]["sampling"]["seed"] = 8.into())),
-        ("INV-08", find(EVENTS, &|lines| {
-            let first = position(lines, |line| is(line, "dispatch") && line["play"] == 0);
-            let other = position(lines, |line| is(line, "dispatch") && line["play"] == 1);
-            lines[other]["marker"] = lines[first]["marker"].clone();
-        })),
-        ("INV-03", find(EVENTS, &|lines| {
-            let late = position(lines, |line| is(line, "dispatch") && line["why"] == "delay");
-            let (t, rt) = (lines[late]["t"].as_i64().expect("t"), lines[late]["rt"].as_i64().expect("rt"));
-            lines[late]["t"] = (t - 400_000_000).into();
-            lines[late]["rt"] = (rt - 400_000_000).into();
-        })),
+        (
+            "INV-08",
+            find(EVENTS, &|lines| {
+                let first = position(lines, |line| is(line, "dispatch") && line["play"] == 0);
+                let other = position(lines, |line| is(line, "dispatch") && line["play"] == 1);
+                lines[other]["marker"] = lines[first]["marker"].clone();
+            }),
+        ),
+        (
+            "INV-03",
+            find(EVENTS, &|lines| {
+                let late = position(lines, |line| is(line, "dispatch") && line["why"] == "delay");
+                let (t, rt) = (lines[late]["t"].as_i64().expect("t"), lines[late]["rt"].as_i64().expect("rt"));
+                lines[late]["t"] = (t - 400_000_000).into();
+                lines[late]["rt"] = (rt - 400_000_000).into();
+            }),
+        ),
         ("INV-09", find(EVENTS, &|lines| drop(lines.remove(position(lines, |line| is(line, "return")))))),
     ];
     for (check, found) in cases {

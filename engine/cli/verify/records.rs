@@ -58,8 +58,8 @@ impl Record {
 
 /// Reads the record file; a torn last line is left out.
 pub(super) fn read(path: &Path) -> Result<Vec<Record>, Failure> {
-    let text =
-        std::fs::read_to_string(path).map_err(|error| Failure::Failed(format!("cannot read {}: {error}", path.display())))?;
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Failure::Failed(format!("cannot read {}: {error}", path.display())))?;
     let whole = text.rfind('\n').map_or(0, |at| at + 1);
     let parse = |(index, line): (usize, &str)| {
         serde_json::from_str(line)
@@ -89,8 +89,12 @@ pub(super) fn checks(evidence: &Evidence, templates: &[Arc<SessionTemplate>]) ->
         Check::of("ids", "ids follow from run, lane, play and conversation", ids(evidence), on.clone()),
         Check::of("tree slots", "one tree at a time on every lane", slots(evidence, &plays), on.clone()),
         Check::of("jumps", "skipped time only grows, up to what the journal says", jumps(evidence), on.clone()),
-        with_corpus("delays", "no request before its recorded delay has passed", &|| delays(evidence, &plays, templates)),
-        with_corpus("joins", "gated turns after their helpers, helpers after their spawn", &|| joins(&plays, templates)),
+        with_corpus("delays", "no request before its recorded delay has passed", &|| {
+            delays(evidence, &plays, templates)
+        }),
+        with_corpus("joins", "gated turns after their helpers, helpers after their spawn", &|| {
+            joins(&plays, templates)
+        }),
         with_corpus("barriers", "no request before its predecessors", &|| barriers(&plays, templates)),
         with_corpus("limits", "output limits of warm-up and profiling", &|| limits(evidence, templates)),
     ]
@@ -167,7 +171,9 @@ fn phases(evidence: &Evidence) -> Vec<String> {
         if view.closed && ended > phase.end_wall_ns + slack {
             problems.push(format!("{}: ends after its phase", record.name()));
         }
-        if meta.request_start_ns < meta.credit_issued_ns - 1_000 || record.agentx.response_end_ns < meta.request_start_ns {
+        if meta.request_start_ns < meta.credit_issued_ns - 1_000
+            || record.agentx.response_end_ns < meta.request_start_ns
+        {
             problems.push(format!("{}: its instants are out of order", record.name()));
         }
     }

@@ -11,16 +11,8 @@ use crate::settings;
 const NOT_COMPUTED: [&str; 6] = ["input_config", "run_info", "aiperf_version", "metadata", "agentx", "schema_version"];
 
 /// Parts of the `agentx` block that follow from records and journal.
-const COMPUTED_OF_AGENTX: [&str; 8] = [
-    "simulated",
-    "client",
-    "seed",
-    "corpus",
-    "replay",
-    "phases",
-    "e2e_normalized_interactivity",
-    "context_overflow",
-];
+const COMPUTED_OF_AGENTX: [&str; 8] =
+    ["simulated", "client", "seed", "corpus", "replay", "phases", "e2e_normalized_interactivity", "context_overflow"];
 
 /// Metrics, stamp, coverage and overflow rate.
 pub(super) fn checks(evidence: &Evidence) -> Vec<Check> {
@@ -58,14 +50,21 @@ pub(super) fn checks(evidence: &Evidence) -> Vec<Check> {
         problems
     };
     let mut rate = Vec::new();
-    compare("agentx.context_overflow", &found["agentx"]["context_overflow"], &made["agentx"]["context_overflow"], &mut rate);
+    compare(
+        "agentx.context_overflow",
+        &found["agentx"]["context_overflow"],
+        &made["agentx"]["context_overflow"],
+        &mut rate,
+    );
     vec![
         Check::of("summary", promise, metrics, format!("{} keys", all.len())),
         Check::of(
             "stamp",
             "the stamp follows from the run",
             part(&["scenario", "submission_valid", "submission_invalid_reasons", "scenario_version", "preset_sha256"]),
-            made["metadata"]["submission_valid"].as_bool().map_or("no scenario", |v| if v { "valid" } else { "invalid" }),
+            made["metadata"]["submission_valid"]
+                .as_bool()
+                .map_or("no scenario", |v| if v { "valid" } else { "invalid" }),
         ),
         Check::of("coverage", "the metric coverage follows from the records", part(&["metric_duration_coverage"]), ""),
         Check::of("overflow rate", "the overflow rate follows from records and journal", rate, ""),

@@ -95,11 +95,8 @@ fn records(evidence: &Evidence, events: &[Event]) -> Vec<String> {
             Some(record) => {
                 let meta = &record.metadata;
                 let play = sent.event.play.unwrap_or_default();
-                let start = evidence
-                    .data
-                    .journal
-                    .phase(meta.benchmark_phase)
-                    .map_or(0, |view| view.summary.start_wall_ns);
+                let start =
+                    evidence.data.journal.phase(meta.benchmark_phase).map_or(0, |view| view.summary.start_wall_ns);
                 let same = meta.conversation_id == conversation
                     && meta.turn_index == turn.0
                     && record.play() == play.0

@@ -106,8 +106,7 @@ mod tests {
     #[test]
     fn a_helper_that_waits_for_its_own_join_is_found() {
         let inside = [request(2.0, 700..703, 1.0)];
-        let mut template =
-            template(&[request(0.0, 1..5, 1.0), subagent(2.0, "a", &inside), request(9.0, 1..9, 1.0)]);
+        let mut template = template(&[request(0.0, 1..5, 1.0), subagent(2.0, "a", &inside), request(9.0, 1..9, 1.0)]);
         assert_eq!(outline(&template), "main 0 2, sa:a 1.0");
         assert_eq!(knot(&template), None);
         // The spawning turn would wait for the helper that it spawns.

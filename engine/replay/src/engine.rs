@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use actix::{Actor, Addr, ArbiterHandle, System};
 use agentx_corpus::SessionTemplate;
-use agentx_types::{ClientStats, JournalLine, Nanos, PromptSource, RecordSink, RunClock, RunEnd, StopReason, Transport};
+use agentx_types::{
+    ClientStats, JournalLine, Nanos, PromptSource, RecordSink, RunClock, RunEnd, StopReason, Transport,
+};
 use tokio::sync::mpsc;
 
 use crate::actors::{
@@ -173,10 +175,7 @@ impl Replay {
         });
         let (finished_sender, mut finished) = mpsc::unbounded_channel();
         let coordinator = Coordinator::new(CoordinatorSetup {
-            rules: TreeRules {
-                fail_fast: options.fail_fast,
-                prefill_limited: options.prefill_concurrency.is_some(),
-            },
+            rules: TreeRules { fail_fast: options.fail_fast, prefill_limited: options.prefill_concurrency.is_some() },
             state: CoordinatorState::new(
                 options,
                 self.templates.clone(),

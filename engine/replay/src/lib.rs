@@ -6,6 +6,9 @@ mod actors;
 pub mod core;
 mod engine;
 mod error;
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod golden;
 mod identity;
 pub mod invariants;
 pub mod lanes;

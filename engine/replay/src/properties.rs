@@ -105,20 +105,15 @@ fn options() -> impl Strategy<Value = ReplayOptions> {
         prop::option::weighted(0.2, 1_u64..8),
         prop::option::weighted(0.2, 1_u32..4),
     );
-    let sampling =
-        prop_oneof![Just(SamplingStrategy::Sequential), Just(SamplingStrategy::Shuffle), Just(SamplingStrategy::Random)];
+    let sampling = prop_oneof![
+        Just(SamplingStrategy::Sequential),
+        Just(SamplingStrategy::Shuffle),
+        Just(SamplingStrategy::Random)
+    ];
     let graces = (prop::option::weighted(0.2, 0_u32..40), prop_oneof![Just(0.0), Just(3.0), Just(30.0)]);
     let switches = (any::<bool>(), any::<bool>(), prop::option::weighted(0.2, 0_u32..80), any::<bool>());
-    (
-        (1_u32..5, any::<u64>(), 1_u32..160),
-        pressure,
-        (system, per_trace),
-        limits,
-        sampling,
-        graces,
-        switches,
-    )
-        .prop_map(|((lanes, seed, duration), pressure, (system, per_trace), limits, sampling, graces, switches)| {
+    ((1_u32..5, any::<u64>(), 1_u32..160), pressure, (system, per_trace), limits, sampling, graces, switches).prop_map(
+        |((lanes, seed, duration), pressure, (system, per_trace), limits, sampling, graces, switches)| {
             let mut options = ReplayOptions::scenario(lanes, seed);
             options.duration = Some(f64::from(duration));
             options.pressure = pressure;
@@ -133,7 +128,8 @@ fn options() -> impl Strategy<Value = ReplayOptions> {
             options.failed_request_threshold = switches.2.map(|percent| f64::from(percent) / 100.0);
             options.marker = if switches.3 { MarkerTarget::FirstTurnPrefix } else { MarkerTarget::None };
             options
-        })
+        },
+    )
 }
 
 fn server() -> impl Strategy<Value = ServerPlan> {
@@ -243,7 +239,9 @@ fn set_predecessors(template: &mut SessionTemplate) {
     for (index, own) in rows.iter().enumerate() {
         for (turn, (start, _)) in own.iter().enumerate() {
             let mut last: Vec<(TurnRef, f64, f64)> = Vec::new();
-            for (other, theirs) in rows.iter().enumerate().filter(|(other, _)| *other != index && scopes[*other] == scopes[index]) {
+            for (other, theirs) in
+                rows.iter().enumerate().filter(|(other, _)| *other != index && scopes[*other] == scopes[index])
+            {
                 let ended = theirs.iter().enumerate().filter(|(_, (s, e))| s < start && e <= start);
                 if let Some((at, (s, e))) = ended.max_by(|a, b| (a.1.1, a.1.0).partial_cmp(&(b.1.1, b.1.0)).unwrap()) {
                     last.push((TurnRef { conversation: other.into(), turn: at.into() }, *s, *e));

@@ -17,7 +17,7 @@ mod transport;
 mod units;
 
 pub use clock::RunClock;
-pub use dispatch::{CacheCounts, DispatchMeta, DispatchRequest, Phase, SourceKind, SourceRef, FirstToken};
+pub use dispatch::{CacheCounts, DispatchMeta, DispatchRequest, FirstToken, Phase, SourceKind, SourceRef};
 pub use event::{DispatchReason, Event, EventKind, HandoffStream, Word};
 pub use ids::{BranchIndex, ConversationIndex, LaneIndex, PlayNumber, RequestKey, TemplateIndex, TurnIndex};
 pub use journal::{

@@ -70,7 +70,15 @@ struct Wanted {
 
 impl Coordinator {
     pub(crate) fn new(setup: CoordinatorSetup) -> Self {
-        Self { setup, lanes: Vec::new(), grants: Vec::new(), now: Moment::default(), phase_skipped: Nanos(0), waiting: VecDeque::new(), defects: 0 }
+        Self {
+            setup,
+            lanes: Vec::new(),
+            grants: Vec::new(),
+            now: Moment::default(),
+            phase_skipped: Nanos(0),
+            waiting: VecDeque::new(),
+            defects: 0,
+        }
     }
 
     fn moment(&self) -> Moment {

@@ -87,13 +87,7 @@ pub struct TreeState {
 
 const ROOT: ConversationIndex = ConversationIndex(0);
 
-fn set_timer(
-    step: &mut TreeStep,
-    conversation: ConversationIndex,
-    turn: TurnIndex,
-    due: ReplayTime,
-    kind: TimerKind,
-) {
+fn set_timer(step: &mut TreeStep, conversation: ConversationIndex, turn: TurnIndex, due: ReplayTime, kind: TimerKind) {
     step.timers.push(TimerRequest { conversation, due, kind });
     step.note(conversation, Some(turn), EventKind::Timer { due_rt: due.0, kind: kind.name().into() });
 }

@@ -129,7 +129,9 @@ impl<'a> Checker<'a> {
                 for lane in self.lanes.keys().copied().collect::<Vec<_>>() {
                     let of_lane = self.plays.values().filter(|play| play.lane == lane);
                     let sent: u32 = of_lane.map(|play| play.pressure_sent).sum();
-                    self.ensure(sent == quota, 14, || format!("lane {lane} sent {sent} pressure requests, not {quota}"));
+                    self.ensure(sent == quota, 14, || {
+                        format!("lane {lane} sent {sent} pressure requests, not {quota}")
+                    });
                 }
             }
         }
@@ -199,7 +201,8 @@ impl<'a> Checker<'a> {
                 let violation = Violation { id: InvariantId(id), line, what };
                 self.suspects.entry(*number).or_default().push(violation);
             };
-            let is_timed = self.timers.iter().any(|((n, _), (due, deadline))| n == number && (!deadline || *due > late));
+            let is_timed =
+                self.timers.iter().any(|((n, _), (due, deadline))| n == number && (!deadline || *due > late));
             let unfinished = (0..play.next.len()).any(|c| play.is_live(c));
             if !play.drained && unfinished && play.open.is_empty() && !is_timed && !self.facts.limits_prefill {
                 suspect(17, format!("play {number} of {} is stuck", play.template.id));
@@ -227,12 +230,16 @@ impl<'a> Checker<'a> {
         let idle = t - self.idle_since;
         let is_timed = !self.timers.is_empty();
         let limit = Nanos::from_seconds(cap).saturating_add(self.facts.tolerance).0;
-        self.ensure(idle <= limit || !is_timed, 11, || format!("the system was idle for {} s", Nanos(idle).as_seconds()));
+        self.ensure(idle <= limit || !is_timed, 11, || {
+            format!("the system was idle for {} s", Nanos(idle).as_seconds())
+        });
     }
 
     fn on_jump(&mut self, t: i64, rt: i64, span: i64, timers: u64) {
         let (guarded, in_flight) = (self.guarded(), self.in_flight);
-        self.ensure(guarded && in_flight == 0, 10, || format!("a jump with {in_flight} requests out, or outside profiling"));
+        self.ensure(guarded && in_flight == 0, 10, || {
+            format!("a jump with {in_flight} requests out, or outside profiling")
+        });
         let before = rt - span;
         let pending: Vec<i64> = self.timers.values().map(|(due, _)| *due).filter(|due| *due > before).collect();
         let count = pending.len() as u64;
@@ -288,7 +295,9 @@ impl<'a> Checker<'a> {
                 self.timers.insert(key, (due, kind == "deadline"));
                 if let Some(basis) = play.basis[conversation].filter(|_| self.phase == Some(Phase::Profiling)) {
                     let off = due - (basis.due_rt - (play.shift - basis.shift));
-                    self.ensure(off >= -ROUNDING, 3, || format!("{name} is timed {} ms early", -Nanos(off).as_millis()));
+                    self.ensure(off >= -ROUNDING, 3, || {
+                        format!("{name} is timed {} ms early", -Nanos(off).as_millis())
+                    });
                 }
             }
             EventKind::Dispatch { why, marker, max_tokens, .. } => {
@@ -371,12 +380,15 @@ impl<'a> Checker<'a> {
         self.ensure(primer == before, 13, || format!("the primer of {name} is {primer:?}, before turn {next}"));
         if conversation == 0 {
             let shut = !play.shut(next.0).is_empty();
-            self.ensure(shut == waiting, 4, || format!("{name} turn {next}: waiting is {waiting}, its gate says {shut}"));
+            self.ensure(shut == waiting, 4, || {
+                format!("{name} turn {next}: waiting is {waiting}, its gate says {shut}")
+            });
         }
         if self.phase != Some(Phase::Profiling) {
             return;
         }
-        if let Some(start) = play.template.conversations[conversation].turns.get(next.index()).and_then(|t| t.start_ms) {
+        if let Some(start) = play.template.conversations[conversation].turns.get(next.index()).and_then(|t| t.start_ms)
+        {
             let due = (start - play.origin_ms).max(0.0);
             self.ensure((due - offset).abs() < 0.01, 3, || {
                 format!("{name} turn {next} has the offset {offset} ms instead of {due}")
@@ -495,7 +507,9 @@ impl<'a> Checker<'a> {
         if let Some(cap) = self.facts.trace_idle_cap.filter(|_| play.open.is_empty() && !self.facts.limits_prefill) {
             let idle = t - play.idle_since;
             let limit = Nanos::from_seconds(cap).saturating_add(self.facts.tolerance).0;
-            self.ensure(idle <= limit, 11, || format!("before {name} its tree was idle for {} s", Nanos(idle).as_seconds()));
+            self.ensure(idle <= limit, 11, || {
+                format!("before {name} its tree was idle for {} s", Nanos(idle).as_seconds())
+            });
         }
     }
 
@@ -583,7 +597,10 @@ impl<'a> Checker<'a> {
         let helpers = play.live_helpers();
         let may = play.root_done && helpers == 0 && play.open.is_empty() && !play.drained;
         self.ensure(may, 7, || {
-            format!("play {number} drains with {helpers} helpers left, root done: {}, again: {}", play.root_done, play.drained)
+            format!(
+                "play {number} drains with {helpers} helpers left, root done: {}, again: {}",
+                play.root_done, play.drained
+            )
         });
         play.drained = true;
         self.live_trees = self.live_trees.saturating_sub(1);
