@@ -402,24 +402,20 @@ impl CoordinatorState {
         let mut grants = Vec::new();
         let mut live_streams = 0;
         for (lane, report) in std::mem::take(&mut self.reports) {
-            let LiveReport { template, play, snapshot } = match report {
-                Some(live) => live,
-                None => match self.draw(lane) {
-                    Some(grant) => {
-                        let template = &self.templates[grant.template.index()];
-                        let snapshot = Snapshot::fresh(template);
-                        let (trace, t_star) = (template.id.clone(), snapshot.t_star_ms);
-                        let open = EventKind::LaneOpen { trace, t_star, rootless: false };
-                        effects.push(Effect::Event(Some((lane, grant.play)), open));
-                        let live = LiveReport { template: grant.template, play: grant.play, snapshot };
-                        grants.push((lane, grant));
-                        live
-                    }
-                    None => {
-                        self.snapshots[lane.index()].live.clear();
-                        continue;
-                    }
-                },
+            let LiveReport { template, play, snapshot } = if let Some(live) = report {
+                live
+            } else if let Some(grant) = self.draw(lane) {
+                let template = &self.templates[grant.template.index()];
+                let snapshot = Snapshot::fresh(template);
+                let (trace, t_star) = (template.id.clone(), snapshot.t_star_ms);
+                let open = EventKind::LaneOpen { trace, t_star, rootless: false };
+                effects.push(Effect::Event(Some((lane, grant.play)), open));
+                let live = LiveReport { template: grant.template, play: grant.play, snapshot };
+                grants.push((lane, grant));
+                live
+            } else {
+                self.snapshots[lane.index()].live.clear();
+                continue;
             };
             live_streams += snapshot.live.len();
             let streams = crate::report::handoff_streams(&self.templates[template.index()], &snapshot);
