@@ -6,6 +6,10 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
+const RECORDS: &str = "profile_export.jsonl";
+const EVENTS: &str = "events.jsonl";
+const SUMMARY: &str = "profile_export_aiperf.json";
+
 fn agentx(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_agentx"))
         .args(arguments)
@@ -41,14 +45,15 @@ fn tampered(from: &Path, file: &str, change: impl FnOnce(&mut Vec<Value>)) -> te
     }
     let path = copy.path().join(file);
     let before = fs::read_to_string(&path).expect("the file");
-    let whole = file.ends_with(".json");
+    let whole = !Path::new(file).extension().is_some_and(|extension| extension == "jsonl");
     let mut lines: Vec<Value> = if whole {
         vec![serde_json::from_str(&before).expect("JSON")]
     } else {
         before.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
     };
     change(&mut lines);
-    let after: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    let lines: Vec<String> = lines.iter().map(ToString::to_string).collect();
+    let after = lines.join("\n") + "\n";
     assert_ne!(before, after);
     fs::write(path, after).expect("written");
     copy
@@ -82,9 +87,6 @@ fn a_result_that_was_tampered_with_is_found_out() {
     simulate(&result, &[]);
     assert_eq!(failed(&result), Vec::<String>::new());
 
-    const RECORDS: &str = "profile_export.jsonl";
-    const EVENTS: &str = "events.jsonl";
-    const SUMMARY: &str = "profile_export_aiperf.json";
     let profiled = |line: &Value| line["metadata"]["benchmark_phase"] == "profiling";
     let find = |file: &str, change: &dyn Fn(&mut Vec<Value>)| failed(tampered(&result, file, change).path());
     let cases: [(&str, Vec<String>); 14] = [

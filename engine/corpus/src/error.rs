@@ -191,6 +191,19 @@ pub enum CorpusError {
         /// Ids of the first request.
         ids: u32,
     },
+    /// A trace that would wait for itself.
+    #[error(
+        "{origin}: it cannot be replayed: turn {turn} of `{conversation}` waits for turns that wait for it (streams, \
+         spawns, joins and recorded order contradict each other); sort its entries by time, or leave it out"
+    )]
+    Unplayable {
+        /// Where.
+        origin: TraceOrigin,
+        /// The conversation.
+        conversation: String,
+        /// The turn in it.
+        turn: usize,
+    },
     /// Nothing to replay.
     #[error("EmptyTracePoolError: Loader produced 0 traces; the corpus is empty")]
     EmptyPool,
@@ -232,6 +245,7 @@ impl CorpusError {
             Self::DuplicateTraceId { .. } => "duplicate_trace_id",
             Self::DuplicateAgentId { .. } => "duplicate_agent_id",
             Self::PrefixUncovered { .. } => "prefix_uncovered",
+            Self::Unplayable { .. } => "unplayable_order",
             Self::EmptyPool => "empty_pool",
             Self::NothingEligible { .. } => "nothing_eligible",
             Self::Invariant { .. } => "invariant",

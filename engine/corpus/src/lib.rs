@@ -14,6 +14,7 @@ mod hub;
 pub mod inspect;
 mod load;
 mod options;
+mod order;
 mod predecessors;
 mod read;
 mod report;

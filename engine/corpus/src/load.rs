@@ -10,6 +10,7 @@ use sha2::{Digest, Sha256};
 use crate::build::{self, Label, Notes};
 use crate::error::{CorpusError, TraceOrigin};
 use crate::options::CorpusOptions;
+use crate::order;
 use crate::read::{IgnoredKeys, Parsed, hex};
 use crate::report::{Facts, LoadReport};
 use crate::select::Measure;
@@ -41,8 +42,12 @@ pub struct TraceName {
 /// Loads the traces of some files and directories, in order. The first bad trace fails the load.
 pub fn load(paths: &[PathBuf], options: &CorpusOptions) -> Result<Corpus, CorpusError> {
     let mut templates = Vec::new();
-    let (report, sha256) = scan(paths, options, None, |_, template| {
-        templates.push(template?);
+    let (report, sha256) = scan(paths, options, None, |name, template| {
+        let template = template?;
+        if let Some((conversation, turn)) = order::knot(&template) {
+            return Err(CorpusError::Unplayable { origin: name.origin.clone(), conversation, turn });
+        }
+        templates.push(template);
         Ok(())
     })?;
     report.require_eligible(options)?;

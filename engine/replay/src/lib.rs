@@ -6,6 +6,9 @@ mod actors;
 pub mod core;
 mod engine;
 mod error;
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod golden;
 mod identity;
 pub mod invariants;
 pub mod lanes;
@@ -17,6 +20,9 @@ pub mod report;
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod rig;
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod rules;
 mod sampler;
 pub mod simulation;
 mod snapshot;

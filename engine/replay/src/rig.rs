@@ -190,8 +190,6 @@ pub(crate) struct Simulated {
     pub(crate) phases: Vec<PhaseSummary>,
     pub(crate) end: ReplayEnd,
     pub(crate) violations: Vec<Violation>,
-    pub(crate) templates: Vec<Arc<SessionTemplate>>,
-    pub(crate) facts: Facts,
 }
 
 impl Simulated {
@@ -290,6 +288,6 @@ impl Setting {
         let phases = journal.into_iter().filter_map(ended).collect();
         let events = std::mem::take(&mut *ledger.events.lock().unwrap());
         let violations = invariants::check(&events, &self.templates, &facts);
-        Simulated { events, phases, end, violations, templates: self.templates, facts }
+        Simulated { events, phases, end, violations }
     }
 }

@@ -61,9 +61,15 @@ impl Lane {
         let state = TreeState::new(template, self.index, grant.play, snapshot, stage, self.run.rules);
         let identity =
             PlayIdentity { template: grant.template, lane: self.index, play: grant.play, marker: grant.marker.clone() };
-        let tree =
-            SessionTree { state, identity, lane: ctx.address(), run: self.run.clone(), streams: BTreeMap::new() }
-                .start();
+        let tree = SessionTree {
+            state,
+            identity,
+            lane: ctx.address(),
+            run: self.run.clone(),
+            streams: BTreeMap::new(),
+            told_stuck: false,
+        }
+        .start();
         self.tree = Some(tree.clone());
         tree
     }

@@ -23,6 +23,8 @@ pub(crate) struct SessionTree {
     pub(crate) lane: Addr<Lane>,
     pub(crate) run: Run,
     pub(crate) streams: BTreeMap<ConversationIndex, Addr<Stream>>,
+    /// That the play is stuck was logged.
+    pub(crate) told_stuck: bool,
 }
 
 impl Actor for SessionTree {
@@ -89,8 +91,21 @@ impl SessionTree {
         PlacedStep { step, tree: Some(ctx.address()), streams, template: self.state.template().clone(), marker }
     }
 
+    /// One line that says what every unfinished stream waits for.
+    fn explain(&self) {
+        let waits = self.state.describe();
+        if !waits.is_empty() {
+            tracing::warn!("lane {} (play {}): {}", self.identity.lane, self.identity.play, waits.join("; "));
+        }
+    }
+
     fn finish(&mut self, step: TreeStep, ctx: &mut Context<Self>) {
         let drained = step.drained;
+        if !self.told_stuck && self.state.is_stuck() {
+            self.told_stuck = true;
+            tracing::error!("lane {} is stuck: its streams wait for each other", self.identity.lane);
+            self.explain();
+        }
         let placed = self.place(step, ctx);
         if drained {
             self.streams.clear();
@@ -200,9 +215,7 @@ impl Handler<TreeCommand> for SessionTree {
                 return;
             }
             TreeCommand::Explain => {
-                for line in self.state.describe() {
-                    tracing::warn!("lane {}: {line}", self.identity.lane);
-                }
+                self.explain();
                 return;
             }
         };

@@ -18,6 +18,9 @@ use crate::options::{Pressure, ReplayOptions};
 use crate::sampler::Sampler;
 use crate::snapshot::Snapshot;
 
+/// So long may nothing move before it is said what is waited for.
+const SILENCE_SECONDS: f64 = 60.0;
+
 /// How loud a log line is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loudness {
@@ -153,6 +156,8 @@ pub struct CoordinatorState {
     stage: Stage,
     phase: Phase,
     phase_start: Moment,
+    /// Last dispatch or return, or the last time that silence was reported.
+    last_move: Nanos,
     wall_origin_ns: i64,
     planned_primers: u64,
     skip_primers: bool,
@@ -193,6 +198,7 @@ impl CoordinatorState {
             stage: Stage::Idle,
             phase: Phase::Warmup,
             phase_start: Moment::default(),
+            last_move: Nanos(0),
             wall_origin_ns,
             planned_primers: 0,
             skip_primers,
@@ -270,9 +276,7 @@ impl CoordinatorState {
             Loudness::Info,
             format!("WARMUP spread: {:.1}s ramp aligning {} request(s) on t*", ramp / 1000.0, openings.len()),
         ));
-        if let Some(grace) = self.options.warmup_grace
-            && self.options.pressure.is_none()
-        {
+        if let Some(grace) = self.options.warmup_grace {
             let limit = Nanos::from_millis(ramp).saturating_add(Nanos::from_seconds(grace));
             effects.push(Effect::SetDeadline(Deadline::Grace, now.real.saturating_add(limit)));
         }
@@ -287,6 +291,7 @@ impl CoordinatorState {
     fn begin_phase(&mut self, phase: Phase, now: Moment, guards: bool, effects: &mut Vec<Effect>) {
         self.phase = phase;
         self.phase_start = now;
+        self.last_move = now.real;
         self.counters = PhaseCounters::default();
         self.stats = BranchStats::default();
         self.idle = IdleStats::default();
@@ -358,12 +363,6 @@ impl CoordinatorState {
         effects.push(Effect::ClockExpect(self.lanes()));
         let quota = match self.options.pressure {
             Some(Pressure::RequestsPerLane(quota)) => {
-                if let Some(grace) = self.options.warmup_grace {
-                    effects.push(Effect::SetDeadline(
-                        Deadline::Grace,
-                        now.real.saturating_add(Nanos::from_seconds(grace)),
-                    ));
-                }
                 effects.push(Effect::Log(
                     Loudness::Info,
                     format!(
@@ -403,24 +402,20 @@ impl CoordinatorState {
         let mut grants = Vec::new();
         let mut live_streams = 0;
         for (lane, report) in std::mem::take(&mut self.reports) {
-            let LiveReport { template, play, snapshot } = match report {
-                Some(live) => live,
-                None => match self.draw(lane) {
-                    Some(grant) => {
-                        let template = &self.templates[grant.template.index()];
-                        let snapshot = Snapshot::fresh(template);
-                        let (trace, t_star) = (template.id.clone(), snapshot.t_star_ms);
-                        let open = EventKind::LaneOpen { trace, t_star, rootless: false };
-                        effects.push(Effect::Event(Some((lane, grant.play)), open));
-                        let live = LiveReport { template: grant.template, play: grant.play, snapshot };
-                        grants.push((lane, grant));
-                        live
-                    }
-                    None => {
-                        self.snapshots[lane.index()].live.clear();
-                        continue;
-                    }
-                },
+            let LiveReport { template, play, snapshot } = if let Some(live) = report {
+                live
+            } else if let Some(grant) = self.draw(lane) {
+                let template = &self.templates[grant.template.index()];
+                let snapshot = Snapshot::fresh(template);
+                let (trace, t_star) = (template.id.clone(), snapshot.t_star_ms);
+                let open = EventKind::LaneOpen { trace, t_star, rootless: false };
+                effects.push(Effect::Event(Some((lane, grant.play)), open));
+                let live = LiveReport { template: grant.template, play: grant.play, snapshot };
+                grants.push((lane, grant));
+                live
+            } else {
+                self.snapshots[lane.index()].live.clear();
+                continue;
             };
             live_streams += snapshot.live.len();
             let streams = crate::report::handoff_streams(&self.templates[template.index()], &snapshot);
@@ -527,12 +522,31 @@ impl CoordinatorState {
                 effects.push(Effect::SetDeadline(Deadline::Heartbeat, next));
             }
             (Deadline::Tick, stage) if stage != Stage::Done => {
+                self.report_silence(now, &mut effects);
                 effects.push(Effect::Journal(self.tick(now)));
                 effects.push(Effect::SetDeadline(Deadline::Tick, now.real + Nanos::from_seconds(1.0)));
             }
             _ => {}
         }
         effects
+    }
+
+    /// Says which requests hold everything up when nothing has been sent or has returned for a while.
+    fn report_silence(&mut self, now: Moment, effects: &mut Vec<Effect>) {
+        let silent = now.real - self.last_move;
+        if self.counters.in_flight == 0 || silent < Nanos::from_seconds(SILENCE_SECONDS) {
+            return;
+        }
+        self.last_move = now.real;
+        effects.push(Effect::Log(
+            Loudness::Warn,
+            format!(
+                "nothing was sent and nothing returned for {:.0} s; {} request(s) in flight; per lane:",
+                silent.as_seconds(),
+                self.counters.in_flight
+            ),
+        ));
+        effects.push(Effect::Lanes(LaneCommand::Explain));
     }
 
     fn heartbeat(&self, now: Moment) -> String {
@@ -670,6 +684,7 @@ impl CoordinatorState {
             self.open_trees = self.open_trees.saturating_sub(1);
         }
         if let Settles::Return(result) = step.settles {
+            self.last_move = now.real;
             self.count_return(result);
             if self.phase == Phase::Profiling {
                 self.check_threshold(now, &mut effects);
@@ -750,8 +765,16 @@ impl CoordinatorState {
         let refused = is_over || matches!(self.stage, Stage::Draining | Stage::Cancelling | Stage::Done);
         if !refused {
             self.next_key += 1;
+            self.last_move = now.real;
             self.counters.sent += 1;
             self.counters.in_flight += 1;
+            // The drain begins with the last request of the quota; a server that answers nothing before is bounded alike.
+            if let (Stage::Pressure, Some(Pressure::RequestsPerLane(_)), Some(grace)) =
+                (self.stage, self.options.pressure, self.options.warmup_grace)
+            {
+                let limit = now.real.saturating_add(Nanos::from_seconds(grace));
+                effects.push(Effect::SetDeadline(Deadline::Grace, limit));
+            }
             if self.limits_prefill() {
                 self.prefilling.insert(key);
             }

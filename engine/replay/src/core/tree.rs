@@ -707,6 +707,20 @@ impl TreeState {
         }
     }
 
+    /// Whether the play can never go on by itself: streams are left, none is on the wire and none is timed (invariant 17).
+    pub fn is_stuck(&self) -> bool {
+        let moves = |state: &StreamState| match state {
+            StreamState::Sleeping { .. } | StreamState::InFlight(_) => true,
+            StreamState::Suspended { deadline_passed, .. } => !deadline_passed,
+            _ => false,
+        };
+        let waits = |state: &StreamState| matches!(state, StreamState::Retained(..) | StreamState::Suspended { .. });
+        self.stage == Stage::Profiling
+            && !self.stopped
+            && self.streams.iter().any(waits)
+            && !self.streams.iter().any(moves)
+    }
+
     /// For diagnosis: every stream that is not finished, and what it waits for.
     pub fn describe(&self) -> Vec<String> {
         let mut lines = Vec::new();

@@ -30,6 +30,7 @@ struct Checker<'a> {
     plays: BTreeMap<PlayNumber, Play<'a>>,
     lanes: BTreeMap<LaneIndex, PlayNumber>,
     markers: BTreeSet<Arc<str>>,
+    marker_of: BTreeMap<PlayNumber, Option<Arc<str>>>,
     /// Smallest first offset of each lane in profiling, ms.
     origins: BTreeMap<LaneIndex, f64>,
     timers: BTreeMap<(PlayNumber, usize), (i64, bool)>,
@@ -66,7 +67,9 @@ impl<'a> Checker<'a> {
         }
         if !facts.burst {
             let least = origins.values().copied().fold(f64::INFINITY, f64::min);
-            origins.values_mut().for_each(|origin| *origin = least);
+            for origin in origins.values_mut() {
+                *origin = least;
+            }
         }
         Self {
             facts,
@@ -74,6 +77,7 @@ impl<'a> Checker<'a> {
             plays: BTreeMap::new(),
             lanes: BTreeMap::new(),
             markers: BTreeSet::new(),
+            marker_of: BTreeMap::new(),
             origins,
             timers: BTreeMap::new(),
             phase: None,
@@ -304,7 +308,7 @@ impl<'a> Checker<'a> {
                 self.timers.remove(&key);
                 let (why, max_tokens) = (*why, *max_tokens);
                 self.on_dispatch(play, conversation, event.turn.unwrap_or_default().0, why, max_tokens, (t, rt));
-                self.check_marker(play, number, marker.as_ref());
+                self.check_marker(number, marker.as_ref());
             }
             EventKind::Return { outcome } => {
                 self.on_return(play, conversation, event.turn.unwrap_or_default().0, outcome, (t, rt));
@@ -513,17 +517,14 @@ impl<'a> Checker<'a> {
         }
     }
 
-    fn check_marker(&mut self, play: &mut Play<'a>, number: PlayNumber, marker: Option<&Arc<str>>) {
-        match &play.marker {
-            Some(known) => {
-                let same = known.as_ref() == marker;
-                self.ensure(same, 8, || format!("play {number} changes its marker to {marker:?}"));
-            }
-            None => {
-                let fresh = marker.is_none_or(|marker| self.markers.insert(marker.clone()));
-                self.ensure(fresh, 8, || format!("play {number} has the marker {marker:?} of another play"));
-                play.marker = Some(marker.cloned());
-            }
+    fn check_marker(&mut self, number: PlayNumber, marker: Option<&Arc<str>>) {
+        if let Some(known) = self.marker_of.get(&number) {
+            let same = known.as_ref() == marker;
+            self.ensure(same, 8, || format!("play {number} changes its marker to {marker:?}"));
+        } else {
+            let fresh = marker.is_none_or(|marker| self.markers.insert(marker.clone()));
+            self.ensure(fresh, 8, || format!("play {number} has the marker {marker:?} of another play"));
+            self.marker_of.insert(number, marker.cloned());
         }
     }
 

@@ -3,9 +3,6 @@
 
 mod check;
 mod play;
-#[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "tests")]
-mod tests;
 
 use std::fmt;
 

@@ -1,7 +1,6 @@
 //! What the log says of one play, as the checks need it.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use agentx_corpus::SessionTemplate;
 use agentx_types::{BranchIndex, LaneIndex};
@@ -50,7 +49,6 @@ pub(super) struct Play<'a> {
     pub(super) retained: BTreeMap<usize, u32>,
     /// The root waits for the gate of a turn, at least until a deadline.
     pub(super) suspended: Option<(u32, Basis)>,
-    pub(super) marker: Option<Option<Arc<str>>>,
     pub(super) root_done: bool,
     pub(super) drained: bool,
     pub(super) idle_since: i64,
@@ -79,7 +77,6 @@ impl<'a> Play<'a> {
             overlap: None,
             retained: BTreeMap::new(),
             suspended: None,
-            marker: None,
             root_done: snapshot.root().is_none(),
             drained: false,
             idle_since: now,
