@@ -13,6 +13,7 @@ mod mock;
 mod out;
 mod plan_request;
 mod progress;
+mod raw;
 mod report;
 mod run;
 mod scraping;

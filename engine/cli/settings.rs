@@ -27,8 +27,6 @@ pub(crate) fn unsupported(plan: &ResolvedPlan) -> Result<(), Failure> {
         }
     };
     refuse(plan.runs.count > 1, "runs.count", "run the plan once per result folder");
-    refuse(plan.output.level == "raw", "output.level", "use `records` or `summary`");
-    refuse(plan.output.http_trace, "output.http_trace", "leave it false; HTTP timings are in every record's metrics");
     refuse(plan.model.selection != "round_robin", "model.selection", "use `round_robin`");
     refuse(plan.tokenizer.apply_chat_template, "tokenizer.apply_chat_template", "leave it false");
     refuse(plan.profiling.prefill_concurrency.is_some(), "profiling.prefill_concurrency", "leave it out");

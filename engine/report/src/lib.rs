@@ -18,6 +18,7 @@ pub mod metrics;
 mod names;
 mod outputs;
 pub mod progress;
+mod raw;
 mod row;
 mod rundata;
 mod server;
@@ -38,6 +39,7 @@ pub use export::{ExportFacts, ExportLevel, Exported, OslMismatch, Written, expor
 pub use journal::{Journal, PhaseView};
 pub use live::{Quantiles, Snapshot};
 pub use names::FileNames;
+pub use raw::{Exchange, HeaderList, RawLog};
 pub use row::{ErrorDetails, Gaps, HttpRow, Row, RowResult, Timings, TokensRow};
 pub use rundata::{RunData, read_dir};
 pub use server::{ScrapeLog, ServerGlance, ServerMetrics, read_scrapes};

@@ -3,6 +3,8 @@
 use std::ops::ControlFlow;
 
 use agentx_types::{ErrorClass, Nanos, ResponseText};
+use awc::http::header::HeaderMap;
+use bytes::Bytes;
 
 use crate::delta::{Delta, TextSink};
 use crate::fault::Fault;
@@ -11,6 +13,13 @@ use crate::usage::UsageFold;
 
 /// Bytes of an unparsable event that its message shows.
 const SHOWN_OF_INVALID: usize = 200;
+
+/// What came, as it came.
+#[derive(Default)]
+pub(crate) struct RawAnswer {
+    pub(crate) headers: HeaderMap,
+    pub(crate) pieces: Vec<(Nanos, Bytes)>,
+}
 
 /// The state of one answer; survives a failed exchange, so that a record keeps what was seen.
 #[derive(Default)]
@@ -25,6 +34,8 @@ pub(crate) struct Answer {
     pub(crate) text: Option<ResponseText>,
     pub(crate) bytes: u64,
     pub(crate) reads: u32,
+    /// Headers and pieces of the body, for those who want them.
+    pub(crate) raw: Option<RawAnswer>,
     done: bool,
     final_usage: bool,
 }
@@ -40,8 +51,8 @@ impl TextSink for ResponseText {
 }
 
 impl Answer {
-    pub(crate) fn new(keep_text: bool) -> Self {
-        Self { text: keep_text.then(ResponseText::default), ..Self::default() }
+    pub(crate) fn new(keep_text: bool, keep_raw: bool) -> Self {
+        Self { text: keep_text.then(ResponseText::default), raw: keep_raw.then(RawAnswer::default), ..Self::default() }
     }
 
     /// Takes in one event that was complete at `at`; breaks with the fault if it is or tells of one.
