@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -189,7 +189,7 @@ impl RawLog {
     }
 }
 
-fn write_lines(file: File, path: &PathBuf, lines: &Receiver<Vec<u8>>) -> Result<(), ReportError> {
+fn write_lines(file: File, path: &Path, lines: &Receiver<Vec<u8>>) -> Result<(), ReportError> {
     let mut out = BufWriter::with_capacity(1 << 20, file);
     while let Ok(line) = lines.recv() {
         out.write_all(&line).map_err(ReportError::io("write", path))?;
