@@ -17,6 +17,7 @@ mod out;
 mod plan_request;
 mod profile;
 mod progress;
+mod raw;
 mod report;
 mod run;
 mod runs;

@@ -23,6 +23,7 @@ use crate::corpus_source::CorpusSource;
 use crate::failure::Failure;
 use crate::plan_request::{draw_benchmark_id, load_run};
 use crate::progress::{Glance, Progress, ProgressOptions};
+use crate::raw::RawExport;
 use crate::runs::{RunOf, start};
 use crate::scraping::Scraping;
 use crate::{out, settings};
@@ -63,6 +64,11 @@ pub(crate) fn once(loaded: &Loaded, run: &RunOf) -> CommandResult {
     let poke = scraping.as_ref().map(Scraping::poke);
     let hook = poke.map(|poke| Box::new(move || poke.now()) as Box<dyn Fn() + Send + Sync>);
     let recorder = prepared.record(loaded, clock.wall_origin_ns(), lanes.plans.len(), false, hook)?;
+    let raw = RawExport::of(&loaded.plan, &prepared.dir, clock.wall_origin_ns())?;
+    if let Some(raw) = &raw {
+        raw.attach(recorder.clone());
+        wire.raw = Some(raw.clone());
+    }
     let progress = (loaded.plan.ui.kind != "none").then(|| {
         let interval = loaded.plan.ui.stats_interval.map_or(30.0, |seconds| seconds.0);
         let options = ProgressOptions {
@@ -83,6 +89,9 @@ pub(crate) fn once(loaded: &Loaded, run: &RunOf) -> CommandResult {
         run.interrupts.channel()?,
     );
     drop(progress);
+    if let Some(raw) = raw {
+        raw.finish();
+    }
     let scraped = scraping.map(|scraping| Arc::new(scraping.finish()));
     drop(server);
     prepared.export(loaded, run, &recorder, end.map_err(|error| error.to_string()), scraped)

@@ -29,8 +29,6 @@ pub(crate) fn unsupported(plan: &ResolvedPlan) -> Result<(), Failure> {
             problems.push(format!("{key}: not available in this version; {instead}"));
         }
     };
-    refuse(plan.output.level == "raw", "output.level", "use `records` or `summary`");
-    refuse(plan.output.http_trace, "output.http_trace", "leave it false; HTTP timings are in every record's metrics");
     refuse(plan.model.selection != "round_robin", "model.selection", "use `round_robin`");
     refuse(plan.tokenizer.apply_chat_template, "tokenizer.apply_chat_template", "leave it false");
     let sifted = plan.corpus.hf_subset.is_some() || plan.corpus.filters.as_ref().is_some_and(|map| !map.is_empty());

@@ -185,3 +185,46 @@ fn an_unwritable_folder_is_one_clear_error() {
     assert_eq!(ended.status.code(), Some(1), "{said}");
     assert!(said.contains("error: cannot create") && said.contains("choose another output folder"), "{said}");
 }
+
+#[test]
+fn whole_exchanges_are_kept_without_secrets() {
+    let temp = tempfile::tempdir().unwrap();
+    let server = Server::start(temp.path());
+    let out = temp.path().join("run");
+    let target = format!("{}  api_key: sk-hidden-1\n  headers:\n    x-tenant: hidden-2\n", server.target());
+    let output = "output:\n  level: raw\n  http_trace: true\n  responses: true\n";
+    let ended = run(&plan(&target, 2.0, output), &out, &[]);
+    assert_eq!(ended.status.code(), Some(0), "{}", String::from_utf8_lossy(&ended.stderr));
+    let records = lines(&out.join("profile_export.jsonl"));
+    let raw: BTreeMap<String, Value> = lines(&out.join("profile_export_raw.jsonl"))
+        .into_iter()
+        .map(|line| (line["metadata"]["x_request_id"].as_str().unwrap().to_owned(), line))
+        .collect();
+    for record in &records {
+        let line = &raw[record["metadata"]["x_request_id"].as_str().unwrap()];
+        assert!(line["payload"]["messages"].is_array() && line["status"] == 200, "{line}");
+        assert_eq!(line["request_headers"]["authorization"], "<redacted>");
+        let answer: String =
+            line["responses"].as_array().unwrap().iter().map(|p| p["text"].as_str().unwrap()).collect();
+        assert!(answer.trim_end().ends_with("data: [DONE]"), "{answer}");
+        let trace = &record["trace_data"];
+        assert_eq!(trace["response_status_code"], 200);
+        let bytes: u64 = trace["response_chunks"].as_array().unwrap().iter().map(|c| c[1].as_u64().unwrap()).sum();
+        assert_eq!(bytes, answer.len() as u64);
+        assert!(
+            trace["request_send_start_ns"].as_i64().unwrap()
+                >= record["metadata"]["request_start_ns"].as_i64().unwrap()
+        );
+    }
+    let outputs = json(&out.join("outputs.json"));
+    assert_eq!(outputs["data"].as_array().unwrap().len(), records.len());
+    for entry in fs::read_dir(&out).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file()) {
+        let text = fs::read_to_string(&entry).unwrap();
+        assert!(!text.contains("sk-hidden-1"), "{} holds the key", entry.display());
+        if entry.ends_with("profile_export_raw.jsonl") || entry.ends_with("profile_export.jsonl") {
+            assert!(!text.contains("hidden-2"), "{} holds a header's value", entry.display());
+        }
+    }
+    let rebuilt = report(&out);
+    assert_eq!(rebuilt.status.code(), Some(0), "{}", String::from_utf8_lossy(&rebuilt.stderr));
+}

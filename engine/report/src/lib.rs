@@ -21,6 +21,7 @@ pub mod metrics;
 mod names;
 mod outputs;
 pub mod progress;
+mod raw;
 mod row;
 mod rundata;
 mod schema;
@@ -45,6 +46,7 @@ pub use export::{ExportFacts, ExportLevel, Exported, OslMismatch, Written, expor
 pub use journal::{Journal, PhaseView};
 pub use live::{Quantiles, Snapshot};
 pub use names::FileNames;
+pub use raw::{Exchange, HeaderList, RawLog};
 pub use row::{ErrorDetails, Gaps, HttpRow, Row, RowResult, Timings, TokensRow};
 pub use rundata::{RunData, read_dir};
 pub use schema::{record_schema, result_schema};

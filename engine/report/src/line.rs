@@ -14,6 +14,8 @@ use crate::tokens::TokenCounts;
 struct Line<'a> {
     metadata: Metadata<'a>,
     metrics: Metrics<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trace_data: Option<&'a serde_json::Value>,
     error: Option<&'a ErrorDetails>,
     agentx: Extra<'a>,
 }
@@ -111,6 +113,7 @@ pub(crate) fn write_line(
     row: &Row,
     mode: TokenCounts,
     wall_origin_ns: i64,
+    trace_data: Option<&serde_json::Value>,
 ) -> Result<(), serde_json::Error> {
     let RequestRecord { meta, outcome, .. } = record;
     let wall = |at: i64| wall_origin_ns + at;
@@ -144,6 +147,7 @@ pub(crate) fn write_line(
             root_correlation_id: meta.root_correlation_id.to_string(),
         },
         metrics: Metrics { row, mode },
+        trace_data,
         error: row.error(),
         agentx: Extra {
             lane: row.lane,

@@ -1,5 +1,6 @@
 //! The recorder: the run's sink, and the one thread that touches its files.
 
+use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -8,7 +9,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use agentx_types::{Event, JournalLine, Nanos, OutcomeKind, RecordSink, RequestRecord, RunClock, TokenCounter};
+use agentx_types::{
+    Event, JournalLine, Nanos, OutcomeKind, RecordSink, RequestKey, RequestRecord, RunClock, TokenCounter,
+};
+use serde_json::Value;
 
 use crate::dirs::{claim, remove_if_present};
 use crate::error::ReportError;
@@ -55,6 +59,7 @@ impl RecorderOptions {
 
 enum Message {
     Record(Box<RequestRecord>),
+    Trace(RequestKey, Box<Value>),
     Event(Box<Event>),
     Journal(Box<JournalLine>),
     Finish,
@@ -97,6 +102,11 @@ impl Recorder {
             return Err(ReportError::Writer { reason: "it was finished already".into() });
         };
         thread.join().map_err(|_| ReportError::Writer { reason: "its thread panicked".into() })
+    }
+
+    /// Keeps the `trace_data` of a request's record, which comes later.
+    pub fn trace(&self, key: RequestKey, trace: Value) {
+        self.send(Message::Trace(key, Box::new(trace)));
     }
 
     /// The present state, for progress lines.
@@ -192,6 +202,7 @@ struct Writer {
     journal: LineFile,
     events: Option<LineFile>,
     outputs: Option<Outputs>,
+    traces: BTreeMap<RequestKey, Value>,
     live: Arc<Mutex<Live>>,
     data: RunData,
     clock: RunClock,
@@ -220,6 +231,7 @@ impl Writer {
             journal,
             events,
             outputs,
+            traces: BTreeMap::new(),
             live,
             data,
             clock,
@@ -252,6 +264,10 @@ impl Writer {
     fn take(&mut self, message: Message) {
         let written = match message {
             Message::Record(record) => self.record(&record),
+            Message::Trace(key, trace) => {
+                self.traces.insert(key, *trace);
+                Ok(())
+            }
             Message::Event(event) => self.events.as_mut().map_or(Ok(()), |file| file.push(&*event)),
             Message::Journal(line) => self.journal_line(&line),
             Message::Finish => Ok(()),
@@ -260,6 +276,7 @@ impl Writer {
     }
 
     fn record(&mut self, record: &RequestRecord) -> Result<(), ReportError> {
+        let trace = self.traces.remove(&record.meta.key);
         if matches!(record.outcome.kind, OutcomeKind::Overflow(_)) {
             locked(&self.live).overflow(record.meta.phase);
         }
@@ -279,7 +296,7 @@ impl Writer {
         let written = match &mut self.records {
             Some(file) => {
                 self.unflushed += 1;
-                write_line(&mut file.pending, record, &row, mode, self.options.wall_origin_ns)
+                write_line(&mut file.pending, record, &row, mode, self.options.wall_origin_ns, trace.as_ref())
                     .map_err(|source| ReportError::Json { path: file.path.clone(), source })
             }
             None => Ok(()),

@@ -3,6 +3,8 @@
 use std::ops::ControlFlow;
 
 use agentx_types::{ErrorClass, FirstToken, Nanos, ResponseText};
+use awc::http::header::HeaderMap;
+use bytes::Bytes;
 
 use crate::delta::{Delta, TextSink};
 use crate::fault::Fault;
@@ -11,6 +13,13 @@ use crate::usage::UsageFold;
 
 /// Bytes of an unparsable event that its message shows.
 const SHOWN_OF_INVALID: usize = 200;
+
+/// What came, as it came.
+#[derive(Default)]
+pub(crate) struct RawAnswer {
+    pub(crate) headers: HeaderMap,
+    pub(crate) pieces: Vec<(Nanos, Bytes)>,
+}
 
 /// The state of one answer; survives a failed exchange, so that a record keeps what was seen.
 #[derive(Default)]
@@ -27,6 +36,8 @@ pub(crate) struct Answer {
     pub(crate) reads: u32,
     /// Told of the first content, then forgotten.
     pub(crate) first_token: Option<FirstToken>,
+    /// Headers and pieces of the body, for those who want them.
+    pub(crate) raw: Option<RawAnswer>,
     done: bool,
     final_usage: bool,
 }
@@ -42,8 +53,8 @@ impl TextSink for ResponseText {
 }
 
 impl Answer {
-    pub(crate) fn new(keep_text: bool) -> Self {
-        Self { text: keep_text.then(ResponseText::default), ..Self::default() }
+    pub(crate) fn new(keep_text: bool, keep_raw: bool) -> Self {
+        Self { text: keep_text.then(ResponseText::default), raw: keep_raw.then(RawAnswer::default), ..Self::default() }
     }
 
     /// Takes in one event that was complete at `at`; breaks with the fault if it is or tells of one.

@@ -38,6 +38,10 @@ pub(crate) async fn read_answer(
     let status = response.status();
     answer.status = Some(status.as_u16());
     answer.head = probe.last_read();
+    if let Some(raw) = &mut answer.raw {
+        raw.headers = response.headers().clone();
+        raw.pieces.clear();
+    }
     if !status.is_success() {
         let body = read_error_body(response, probe, answer).await;
         return Err(Fault::http(status.as_u16(), status.canonical_reason().unwrap_or_default(), &body));
@@ -122,6 +126,9 @@ impl<'a> BodyReader<'a> {
         match response.next().await {
             Some(Ok(piece)) => {
                 answer.bytes += piece.len() as u64;
+                if let Some(raw) = &mut answer.raw {
+                    raw.pieces.push((self.probe.last_read().unwrap_or_else(|| self.probe.now()), piece.clone()));
+                }
                 if self.probe.reads() != self.reads {
                     self.reads = self.probe.reads();
                     answer.reads += 1;

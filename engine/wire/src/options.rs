@@ -1,6 +1,7 @@
 //! What the wire is told: the `target` part of a plan, as plain values.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use agentx_types::Secret;
@@ -9,6 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::error::WireError;
 use crate::headers::Headers;
+use crate::raw::RawSink;
 use crate::target::Target;
 use crate::tls;
 
@@ -94,6 +96,8 @@ pub struct WireOptions {
     pub overflow_phrases: Vec<String>,
     /// Whether outcomes carry the answer's text.
     pub keep_text: bool,
+    /// Takes whole exchanges, if somebody wants them.
+    pub raw: Option<Arc<dyn RawSink>>,
     /// `User-Agent`.
     pub user_agent: String,
 }
@@ -124,6 +128,7 @@ impl Default for WireOptions {
             tcp_user_timeout: Duration::from_secs(30),
             overflow_phrases: default_overflow_phrases(),
             keep_text: false,
+            raw: None,
             user_agent: concat!("agentx/", env!("CARGO_PKG_VERSION")).to_owned(),
         }
     }

@@ -15,7 +15,7 @@ use awc::{Client, Connector as ClientConnector};
 use tokio::sync::Notify;
 
 use crate::answer::Answer;
-use crate::body::{RequestBody, streams};
+use crate::body::{RequestBody, render_body, streams};
 use crate::connect::{Connector, spawn_reaper};
 use crate::error::WireError;
 use crate::exchange::{read_answer, send_fault};
@@ -24,6 +24,7 @@ use crate::headers::Headers;
 use crate::io::{Connections, Totals};
 use crate::options::{ConnectionReuse, WireOptions};
 use crate::probe::Probe;
+use crate::raw::{RawExchange, shown};
 use crate::target::Target;
 use crate::tls;
 
@@ -137,7 +138,7 @@ impl Transport for WireTransport {
 
 impl Shared {
     async fn run(&self, request: DispatchRequest, start: Nanos, cancels: u64) -> Outcome {
-        let mut answer = Answer::new(self.options.keep_text);
+        let mut answer = Answer::new(self.options.keep_text, self.options.raw.is_some());
         answer.first_token.clone_from(&request.first_token);
         if self.cancels.get() != cancels {
             return self.outcome(&request, start, answer, OutcomeKind::Cancelled, None, 0, HttpTiming::default());
@@ -174,8 +175,29 @@ impl Shared {
                 Ended::Cancelled => (OutcomeKind::Cancelled, None),
                 Ended::TimedOut => (self.timed_out(&probe), None),
             };
+            self.hand_over(&request, &uri, &mut answer, timing);
             return self.outcome(&request, start, answer, kind, at, retries, timing);
         }
+    }
+
+    /// Gives the whole exchange to whoever wants it.
+    fn hand_over(&self, request: &DispatchRequest, uri: &Uri, answer: &mut Answer, timing: HttpTiming) {
+        let (Some(sink), Some(raw)) = (&self.options.raw, answer.raw.take()) else { return };
+        sink.exchange(RawExchange {
+            meta: Arc::clone(&request.meta),
+            url: format!(
+                "{}://{}{}",
+                uri.scheme_str().unwrap_or("http"),
+                uri.authority().map_or("", |authority| authority.as_str().rsplit('@').next().unwrap_or_default()),
+                uri.path()
+            ),
+            request_headers: shown(&self.headers.of(&request.meta), &self.options),
+            request_body: if sink.wants_bodies() { render_body(&self.options, request) } else { Vec::new() },
+            status: answer.status,
+            response_headers: shown(&raw.headers, &self.options),
+            pieces: raw.pieces,
+            timing: HttpTiming { bytes_received: answer.bytes, chunks_received: answer.reads, ..timing },
+        });
     }
 
     async fn attempt(

@@ -95,7 +95,7 @@ proptest! {
         for request in requests {
             let row = request.row();
             let mut line = Vec::new();
-            crate::line::write_line(&mut line, &request.record(), &row, crate::TokenCounts::Server, WALL).unwrap();
+            crate::line::write_line(&mut line, &request.record(), &row, crate::TokenCounts::Server, WALL, None).unwrap();
             let text = std::str::from_utf8(&line).unwrap();
             prop_assert_eq!(text.matches('\n').count(), 1);
             prop_assert_eq!(crate::line::read_line(text).unwrap(), row);

@@ -53,7 +53,7 @@ fn a_poke_does_not_wait_for_the_interval() {
     let server = answering("up 1\n");
     let seen = Arc::new(Mutex::new(0));
     let sink = Arc::clone(&seen);
-    let options = ScrapeOptions::new(vec![target(server.port)], Duration::from_secs(3600));
+    let options = ScrapeOptions::new(vec![target(server.port)], Duration::from_hours(1));
     let take = Box::new(move |_| *sink.lock().expect("no test panics here") += 1);
     let scraper = Scraper::start(&WireOptions::default(), options, RunClock::start(), take).expect("a scraper");
     assert_eq!(scraper.baseline(Duration::from_secs(5)), 1);
