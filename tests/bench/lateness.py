@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Dispatch lateness, memory and errors at many lanes.
 
-    tests/bench/lateness.py [LANES] [SECONDS] [TOKENIZER]
+    tests/bench/lateness.py [LANES] [SECONDS] [TOKENIZER] [HELPERS]
+
+HELPERS scales the number of helpers; 0 halves the open files that a run has to be allowed.
 
 Memory is sampled every second; "flat" compares the last quarter of the run with the second.
 """
@@ -15,10 +17,11 @@ import common
 lanes = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
 seconds = int(sys.argv[2]) if len(sys.argv) > 2 else 60
 tokenizer = sys.argv[3] if len(sys.argv) > 3 else "builtin"
-corpus = {"synthetic": {"traces": 60, "seed": 4, "max_context": 200_000}}
+helpers = float(sys.argv[4]) if len(sys.argv) > 4 else 1
+corpus = {"synthetic": {"traces": 60, "seed": 4, "max_context": 200_000, "helpers": helpers}}
 with tempfile.TemporaryDirectory() as folder, common.Server("--ttft-ms", 200, "--itl-ms", 20, "--prefill-tps", 1e7) as server:
     out = pathlib.Path(folder) / "out"
-    file = common.plan(folder, server.port, lanes, seconds, corpus, tokenizer=tokenizer, output={"dir": str(out)})
+    file = common.plan(folder, server.port, lanes, seconds, corpus, tokenizer=tokenizer)
     process = common.client(file, out, wait=False)
     memory = []
     while process.poll() is None:
@@ -26,6 +29,8 @@ with tempfile.TemporaryDirectory() as folder, common.Server("--ttft-ms", 200, "-
         memory += [int(line.split()[1]) / 1024 for line in status.splitlines() if line.startswith("VmRSS")]
         time.sleep(1)
     text = process.stderr.read()
+    if not (out / "profile_export.jsonl").exists():
+        sys.exit(f"the run left no records:\n{text[-2000:]}")
     rows = common.records(out)
 late = [row["agentx"]["lateness_ns"] / 1e6 for row in rows if row["metadata"]["benchmark_phase"] == "profiling"]
 errors = [row for row in rows if row.get("error")]

@@ -147,12 +147,31 @@ sold sought spent spoke spoken stole stood struck stuck swam sworn taken taught 
 woke won wore worn wrote written
 """
 
+# What the spelling rules make and nobody writes.
+WRONG = """
+begined binded breaked bringed builded casted catched choosed comed cutted drawed drived falled fighted finded forgeted
+freezed getted gived growed hanged hided hitted holded keeped knowed leaded leaved losed maked meeted payed putted quited
+readed rebuilded reseted rewinded rewrited rided runned sended setted shutted sleeped slided speaked spended spinned splited
+spreaded standed sticked taked teached telled thinked throwed waked weared winned writed childs foots halfs hardwares healths
+heros knifes leafs lifes medias datas moneys mouses musics newses peoples selfs sheeps softwares tooths traffics wealths
+weathers wifes womans mans bluely brokenly easternly goldenly greenly hiddenly missingly modernly westernly woodenly afraidly
+alively alonely anciently awarely bigly binarily blackly brownly complexly dailily damply deafly duely dullly earlily extraly
+fastly foreignly fragily fullly futurely giantly goodly graily inlinely invalidly juniorly linearly liquidly littly livelily
+lonelily longly lovelily majorly maly minorly mobily navally novelly nullably nullly oldly paly pinkly popularly primely
+purply rawly redly samely scalarly seniorly shily sillily singly skinnily slimly smallly solarly sorrily staly stickily
+superly tallly thirstily tiredly toply truely uglily unably unarily unknownly unusedly upperly upsetly urbanly volatily wetly
+whitely wholy worthly yellowly youngly
+"""
+
+# Verbs of two syllables that double their last letter: submit, submitted.
+STRESSED = """begin commit control defer forget infer occur omit emit permit prefer refer submit transfer reset regret admit""".split()
+
 VOWELS = "aeiou"
 
 
 def doubles(word):
     """Short stems ending in consonant, vowel, consonant double the last letter: stop, stopped."""
-    return (len(word) <= 4 and len(word) >= 3 and word[-1] not in VOWELS + "wxyh" and word[-2] in VOWELS
+    return word in STRESSED or (len(word) <= 4 and len(word) >= 3 and word[-1] not in VOWELS + "wxyh" and word[-2] in VOWELS
             and word[-3] not in VOWELS)
 
 
@@ -186,6 +205,7 @@ def main():
         words |= {noun, plural(noun)}
     for adjective in ADJECTIVES.split():
         words |= {adjective, adverb(adjective)}
+    words -= set(WRONG.split())
     for word in sorted(w for w in words if 3 <= len(w) <= 9 and w.isascii() and w.isalpha() and w.islower()):
         print(word)
 
