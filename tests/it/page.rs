@@ -33,7 +33,7 @@ fn the_page_renders_without_errors_and_shows_every_lane() {
     assert_eq!(attribute(&dom, "ready"), Some("yes"));
     assert_eq!(attribute(&dom, "lanes"), Some("3"));
     assert_eq!(attribute(&dom, "records"), Some(records.to_string().as_str()));
-    assert_eq!(attribute(&dom, "charts"), Some("7"), "every chart of a run without scraped metrics");
+    assert_eq!(attribute(&dom, "charts"), Some("9"), "seven charts of the client, two of the server's own metrics");
 }
 
 /// The document after its scripts have run; a line on the console fails the test.
