@@ -45,7 +45,7 @@ fn tampered(from: &Path, file: &str, change: impl FnOnce(&mut Vec<Value>)) -> te
     }
     let path = copy.path().join(file);
     let before = fs::read_to_string(&path).expect("the file");
-    let whole = !Path::new(file).extension().is_some_and(|extension| extension == "jsonl");
+    let whole = Path::new(file).extension().is_none_or(|extension| extension != "jsonl");
     let mut lines: Vec<Value> = if whole {
         vec![serde_json::from_str(&before).expect("JSON")]
     } else {
