@@ -136,3 +136,35 @@ fn a_simulated_run_is_marked_and_repeats_itself() {
     assert!(first.len() > 1000);
     assert_eq!(first, second);
 }
+
+#[test]
+fn a_prefill_limit_holds_in_a_simulation_and_decodes_overlap_all_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = plan(folder.path(), "http://127.0.0.1:9", 900.0, "");
+    let out = folder.path().join("out");
+    let output = run(&[
+        "simulate",
+        plan.to_str().unwrap(),
+        "--out",
+        out.to_str().unwrap(),
+        "--set",
+        "profiling.prefill_concurrency=1",
+        "--latency",
+        "ttft_ms=400,itl_ms=60",
+    ]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let mut spans: Vec<(i64, i64, i64)> = records(&out)
+        .iter()
+        .filter(|record| record["metadata"]["benchmark_phase"] == "profiling")
+        .map(|record| {
+            let start = record["metadata"]["request_start_ns"].as_i64().unwrap();
+            let ttft = record["metrics"]["time_to_first_token"]["value"].as_f64().unwrap() * 1e6;
+            (start, start + ttft as i64, record["metadata"]["request_end_ns"].as_i64().unwrap())
+        })
+        .collect();
+    spans.sort_unstable();
+    let overlaps =
+        |end: fn(&(i64, i64, i64)) -> i64| spans.windows(2).filter(|pair| pair[1].0 + 1000 < end(&pair[0])).count();
+    assert_eq!(overlaps(|span| span.1), 0, "one prefill at a time");
+    assert!(overlaps(|span| span.2) > 0, "a first token lets the next one go");
+}

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use agentx_corpus::SessionTemplate;
 use agentx_replay::VirtualClock;
 use agentx_types::{
-    DispatchMeta, DispatchRequest, ErrorClass, HttpTiming, Nanos, Outcome, OutcomeKind, RequestError, Transport,
-    TransportStats, Usage,
+    DispatchMeta, DispatchRequest, ErrorClass, FirstToken, HttpTiming, Nanos, Outcome, OutcomeKind, RequestError,
+    RequestKey, Transport, TransportStats, Usage,
 };
 use tokio::sync::oneshot;
 
@@ -68,6 +68,8 @@ struct State {
     /// Matches of each fail rule so far.
     failures: Vec<u64>,
     open: BTreeMap<u64, oneshot::Sender<Reply>>,
+    /// Who is told of a request's first token.
+    first_tokens: BTreeMap<u64, (FirstToken, RequestKey)>,
     next: u64,
     /// The wake-up that is on its way.
     armed: Option<Nanos>,
@@ -91,6 +93,7 @@ impl SimulatedServer {
             prompts: PromptBlocks::new(&setup.options),
             failures: vec![0; setup.options.fail.len()],
             open: BTreeMap::new(),
+            first_tokens: BTreeMap::new(),
             next: 0,
             armed: None,
         };
@@ -116,9 +119,13 @@ impl Transport for SimulatedServer {
             let (blocks, seed) = state.prompts.of(template, &request.prompt, prompt_tokens);
             let length = chat::length(Some(request.meta.max_tokens), shared.setup.ignore_eos, seed);
             state.open.insert(id, sender);
+            if let Some(first_token) = request.first_token {
+                state.first_tokens.insert(id, (first_token, key));
+            }
             state.streams.arrive(id, Ask { prompt: prompt_tokens, blocks, output: length.0 }, start);
             length
         };
+        Shared::announce(shared);
         Shared::arm(shared);
         let clock = shared.clock.clone();
         let streaming = shared.setup.streaming;
@@ -157,6 +164,19 @@ impl Transport for SimulatedServer {
 }
 
 impl Shared {
+    /// Sees to it that whoever waits for the first token of a request that was let in is told of it in time.
+    fn announce(shared: &Rc<Self>) {
+        let mut state = shared.state.borrow_mut();
+        for (id, first) in state.streams.take_admitted() {
+            let Some((first_token, key)) = state.first_tokens.remove(&id) else { continue };
+            let at = shared.clock.at_of(first, key);
+            tokio::task::spawn_local(async move {
+                at.await;
+                first_token.notify();
+            });
+        }
+    }
+
     /// Sees to it that the machine is looked at when its next answer is complete.
     fn arm(shared: &Rc<Self>) {
         let due = {
@@ -173,6 +193,7 @@ impl Shared {
         tokio::task::spawn_local(async move {
             let now = at.await;
             shared.wake(now);
+            Self::announce(&shared);
             Self::arm(&shared);
         });
     }

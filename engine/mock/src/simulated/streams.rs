@@ -30,6 +30,8 @@ pub(super) struct Streams {
     model: ServerModel,
     live: BTreeMap<u64, Live>,
     output: BTreeMap<u64, u32>,
+    /// Let in since it was last asked, and when the first token of each comes.
+    admitted: Vec<(u64, Nanos)>,
 }
 
 impl Live {
@@ -53,7 +55,7 @@ impl Live {
 
 impl Streams {
     pub(super) fn new(options: &MockOptions) -> Self {
-        Self { model: ServerModel::new(options), live: BTreeMap::new(), output: BTreeMap::new() }
+        Self { model: ServerModel::new(options), live: BTreeMap::new(), output: BTreeMap::new(), admitted: Vec::new() }
     }
 
     /// A request comes in.
@@ -68,6 +70,11 @@ impl Streams {
         self.catch_up(now);
         self.live.remove(&id);
         self.change(ModelEvent::Ended { id }, now);
+    }
+
+    /// The requests that were let in since the last call, and when the first token of each comes.
+    pub(super) fn take_admitted(&mut self) -> Vec<(u64, Nanos)> {
+        std::mem::take(&mut self.admitted)
     }
 
     /// When the next answer is complete, if nothing changes until then.
@@ -106,6 +113,7 @@ impl Streams {
             let Some(output) = self.output.remove(&id) else { continue };
             let answered = Answered { admitted: at, cached, times: Vec::with_capacity(output as usize) };
             self.live.insert(id, Live { answered, output, due: first });
+            self.admitted.push((id, first));
         }
     }
 }
