@@ -79,7 +79,7 @@ impl RecordSink for Witness {
             cached: usage.cache_read,
             hits: meta.cache.hits,
             blocks: meta.cache.total,
-            failed: !matches!(outcome.kind, OutcomeKind::Ok),
+            failed: matches!(outcome.kind, OutcomeKind::Error(_) | OutcomeKind::Overflow(_)),
         };
         self.seen().requests.push(request);
         self.recorder.record(record);
