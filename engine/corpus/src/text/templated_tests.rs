@@ -100,6 +100,7 @@ fn a_template_that_refuses_the_corpus_is_an_error_at_the_start() {
 
 /// With `AGENTX_TEST_TOKENIZER` (a model's folder with its chat template): prompts of the tests' traces.
 #[test]
+#[expect(clippy::print_stdout, reason = "tells what was skipped or counted")]
 fn a_models_own_template_counts_as_the_rendered_prompt() {
     let Ok(source) = std::env::var("AGENTX_TEST_TOKENIZER") else {
         println!("skipped: AGENTX_TEST_TOKENIZER names no tokenizer with a chat template");

@@ -215,6 +215,7 @@ fn without_generation_marks(text: &str) -> String {
 }
 
 /// As Python writes JSON: nothing escaped for HTML, a space behind each comma and colon.
+#[expect(clippy::needless_pass_by_value, reason = "the shape of a filter")]
 fn tojson(value: &Value, options: Kwargs) -> Result<Value, minijinja::Error> {
     let indent: Option<usize> = options.get("indent")?;
     let mut out = Vec::new();
