@@ -144,7 +144,7 @@ impl Prepared {
         let templates: Arc<[Arc<SessionTemplate>]> = corpus.templates.into_iter().map(Arc::new).collect();
         let tokenizer = Tokenizer::load(&plan.tokenizer.source, Some(&plan.tokenizer.revision)).map_err(Failure::of)?;
         let pool = TextPool::build_kind(&tokenizer, plan.sampling.seed, settings::text_kind(plan));
-        let text = Arc::new(CorpusText::new(templates.iter().cloned(), pool));
+        let text = Arc::new(settings::templated(plan, CorpusText::new(templates.iter().cloned(), pool))?);
         for line in settings::text_warnings(&text) {
             tracing::warn!("{line}");
         }

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agentx_corpus::text::{CorpusText, Exactness, TextKind, verify_tokens};
+use agentx_corpus::text::{ChatTemplateCost, CorpusText, Exactness, TextKind, verify_tokens};
+use agentx_corpus::tokenizer::ChatTemplate;
 use agentx_corpus::{CorpusOptions, DelayMode, SessionTemplate, UnknownKeys, WekaKnobs};
 use agentx_mock::MockOptions;
 use agentx_plan::{Loaded, ResolvedPlan, Seconds, input_config};
@@ -30,7 +31,6 @@ pub(crate) fn unsupported(plan: &ResolvedPlan) -> Result<(), Failure> {
         }
     };
     refuse(plan.model.selection != "round_robin", "model.selection", "use `round_robin`");
-    refuse(plan.tokenizer.apply_chat_template, "tokenizer.apply_chat_template", "leave it false");
     let sifted = plan.corpus.hf_subset.is_some() || plan.corpus.filters.as_ref().is_some_and(|map| !map.is_empty());
     refuse(sifted, "corpus.hf_subset and corpus.filters", "leave them out: a published corpus is one file, read whole");
     refuse(plan.ui.kind == "dashboard", "ui.type", "use `auto`, `simple` or `none`");
@@ -204,6 +204,29 @@ pub(crate) fn text_facts(text: &CorpusText) -> TextFacts {
         max_diff: measured.as_ref().map_or(0, |report| report.max_diff),
         mean_diff: measured.as_ref().map_or(0.0, |report| report.mean_diff),
     }
+}
+
+/// The text, told to count input lengths with the tokenizer's chat template where the plan asks for it.
+pub(crate) fn templated(plan: &ResolvedPlan, text: CorpusText) -> Result<CorpusText, Failure> {
+    if !plan.tokenizer.apply_chat_template {
+        return Ok(text);
+    }
+    if !counts_on_our_side(plan) {
+        tracing::info!(
+            "tokenizer.apply_chat_template has no effect: input lengths are the server's (token_counts: server)"
+        );
+        return Ok(text);
+    }
+    let template = ChatTemplate::load(&plan.tokenizer.source, Some(&plan.tokenizer.revision)).map_err(Failure::of)?;
+    let origin = template.origin().display().to_string();
+    let text = text.with_chat_template(template, plan.cache_bust.target).map_err(Failure::of)?;
+    let how = match text.chat_template_cost() {
+        Some(ChatTemplateCost::Roles) => "what it adds depends on the roles alone",
+        Some(ChatTemplateCost::Ends) => "what it adds depends on the ends of each message",
+        _ => "what it adds depends on the whole text, so every prompt is rendered and counted in full",
+    };
+    tracing::info!("input lengths include the chat template of {origin}; {how}");
+    Ok(text)
 }
 
 /// What a user should know of the prompts' text.

@@ -281,7 +281,12 @@ impl Writer {
             locked(&self.live).overflow(record.meta.phase);
         }
         let tokens = if let Some(counter) = &self.options.counter {
-            client_counts(&record.outcome, record.client_input_tokens, counter.as_ref())
+            // Counted here: rendering may take long, and nobody waits for this thread.
+            let input = match &record.rendered_prompt {
+                Some(prompt) => prompt.rendered_tokens(),
+                None => record.client_input_tokens,
+            };
+            client_counts(&record.outcome, input, counter.as_ref())
         } else {
             let (tokens, clamped) = server_counts(&record.outcome);
             self.note_counts(record, clamped);

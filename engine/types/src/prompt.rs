@@ -51,6 +51,17 @@ pub trait PromptSource: Send + Sync {
 
     /// Tokens of the prompt as the benchmark counts them: the sum over the bare message contents, marker included.
     fn input_tokens(&self, at: PromptAt, marker: Option<&Marker>) -> u64;
+
+    /// Whether [`PromptSource::rendered_tokens`] says more than [`PromptSource::input_tokens`].
+    fn counts_rendered(&self) -> bool {
+        false
+    }
+
+    /// Tokens of the prompt with the tokenizer's chat template around its messages; none when the template refuses
+    /// them. May take long: for threads that nobody waits for.
+    fn rendered_tokens(&self, at: PromptAt, marker: Option<&Marker>) -> Option<u64> {
+        Some(self.input_tokens(at, marker))
+    }
 }
 
 /// The bytes of one prompt, produced on demand so that no prompt is ever held as a whole.
@@ -88,6 +99,11 @@ impl PromptRef {
     /// Tokens of the prompt, marker included.
     pub fn input_tokens(&self) -> u64 {
         self.source.input_tokens(self.at, self.marker.as_ref())
+    }
+
+    /// Tokens of the prompt with the chat template around it; see [`PromptSource::rendered_tokens`].
+    pub fn rendered_tokens(&self) -> Option<u64> {
+        self.source.rendered_tokens(self.at, self.marker.as_ref())
     }
 }
 

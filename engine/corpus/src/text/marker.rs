@@ -55,6 +55,15 @@ pub(super) fn tokens(tokenizer: &Tokenizer, marker: &Marker, side: Side, neighbo
     }
 }
 
+/// `text` with the marker on that side of it.
+pub(super) fn beside(marker: &Marker, side: Side, text: &str) -> String {
+    let marked = spelled(marker, side);
+    match side {
+        Side::Before => [&*marked, text].concat(),
+        Side::After => [text, &*marked].concat(),
+    }
+}
+
 fn spelled(marker: &Marker, side: Side) -> String {
     match side {
         Side::Before => [&*marker.text, GAP].concat(),

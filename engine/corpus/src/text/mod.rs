@@ -20,6 +20,10 @@ mod prompt;
 mod reader;
 mod style;
 mod template_text;
+mod templated;
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod templated_tests;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
@@ -31,4 +35,5 @@ mod words;
 pub use build::{Exactness, TextKind, TextPool, TextReport};
 pub use marker::{Side as MarkerSide, place as place_marker};
 pub use prompt::CorpusText;
+pub use templated::ChatTemplateCost;
 pub use verify::{Offender, VerifyReport, verify_tokens};

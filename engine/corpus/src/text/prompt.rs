@@ -3,15 +3,16 @@
 use std::io;
 use std::sync::Arc;
 
-use agentx_types::{Marker, PromptAt, PromptReader, PromptSource, TokenCounter};
+use agentx_types::{Marker, MarkerTarget, PromptAt, PromptReader, PromptSource, TokenCounter};
 
 use super::build::{Exactness, TextPool};
 use super::composer::{Composer, TraceKeys};
 use super::marker::{self, Side};
 use super::pool::unescaped;
 use super::reader::{Context, Cursor, Reader};
+use super::templated::{ChatTemplateCost, Templated};
 use crate::template::{Conversation, Role, Run, Segment, SessionTemplate};
-use crate::tokenizer::Tokenizer;
+use crate::tokenizer::{ChatTemplate, ChatTemplateError, Tokenizer};
 
 /// Bytes of a prompt written at once by [`CorpusText::write_messages`].
 const WRITE_AT_LEAST: usize = 64 * 1024;
@@ -22,6 +23,7 @@ const ENOUGH_WORDS: usize = 64;
 #[derive(Clone, Debug)]
 pub struct CorpusText {
     shared: Arc<Shared>,
+    templated: Option<Arc<Templated>>,
 }
 
 #[derive(Debug)]
@@ -40,7 +42,24 @@ impl CorpusText {
             TraceKeys::new(&pool.composer, &template.id, template.block_size, largest_id(template))
         };
         let traces = templates.iter().map(keys).collect();
-        Self { shared: Arc::new(Shared { templates, pool, traces }) }
+        Self { shared: Arc::new(Shared { templates, pool, traces }), templated: None }
+    }
+
+    /// Lets [`PromptSource::rendered_tokens`] count what `template` adds to the messages, too. Tries on prompts of the
+    /// corpus, with a marker at `target` and without, how much of a prompt must be looked at; fails when the template
+    /// refuses one of them.
+    pub fn with_chat_template(
+        mut self,
+        template: ChatTemplate,
+        target: MarkerTarget,
+    ) -> Result<Self, ChatTemplateError> {
+        self.templated = Some(Arc::new(Templated::prove(&self, template, target)?));
+        Ok(self)
+    }
+
+    /// How the chat template's own tokens are found, when they are counted.
+    pub fn chat_template_cost(&self) -> Option<ChatTemplateCost> {
+        self.templated.as_ref().map(|templated| templated.cost())
     }
 
     /// The templates that the text is for.
@@ -120,6 +139,17 @@ impl PromptSource for CorpusText {
         Box::new(Reader::new(self.shared.clone(), at, context, placed))
     }
 
+    fn counts_rendered(&self) -> bool {
+        self.templated.is_some()
+    }
+
+    fn rendered_tokens(&self, at: PromptAt, marker: Option<&Marker>) -> Option<u64> {
+        match &self.templated {
+            Some(templated) => templated.count(self, at, marker),
+            None => Some(self.input_tokens(at, marker)),
+        }
+    }
+
     fn input_tokens(&self, at: PromptAt, marker: Option<&Marker>) -> u64 {
         if self.shared.pool.report().exactness == Exactness::Approximate {
             return self.count_tokens(at, marker);
@@ -151,7 +181,7 @@ impl Shared {
         self.templates[at.template.index()].conversation(at.conversation)
     }
 
-    fn context(&self, at: PromptAt) -> (&Conversation, Context) {
+    pub(super) fn context(&self, at: PromptAt) -> (&Conversation, Context) {
         let conversation = self.conversation(at);
         (conversation, Context::at(conversation, at.turn))
     }
@@ -169,7 +199,7 @@ impl Shared {
     }
 
     /// The text of a message next to one of its ends: its first line (or some words), its last block or tail.
-    fn neighbour(&self, at: PromptAt, conversation: &Conversation, segment: &Segment, side: Side) -> String {
+    pub(super) fn neighbour(&self, at: PromptAt, conversation: &Conversation, segment: &Segment, side: Side) -> String {
         let mut json = Vec::new();
         match side {
             Side::Before => {

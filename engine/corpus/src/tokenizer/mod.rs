@@ -1,5 +1,6 @@
 //! Tokenizers: the only module that knows the `tokenizers` crate.
 
+mod chat_template;
 mod error;
 mod locate;
 
@@ -15,6 +16,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use tokenizers::pipeline::{EncodeOptions, Override, PipelineToken, PipelineTokenizer};
 
+pub use chat_template::{ChatMessage, ChatTemplate, ChatTemplateError};
 pub use error::TokenizerError;
 
 use crate::hub::Hub;

@@ -18,9 +18,13 @@ pub(super) const KEYS: &[KeySpec] = &[
     KeySpec::new("tokenizer.trust_remote_code", Kind::Bool, "Accepted for the reference's sake; no code is ever run.")
         .default("false")
         .flags("--tokenizer-trust-remote-code"),
-    KeySpec::new("tokenizer.apply_chat_template", Kind::Bool, "Changes only the input length as the client counts it.")
-        .default("false")
-        .flags("--apply-chat-template"),
+    KeySpec::new(
+        "tokenizer.apply_chat_template",
+        Kind::Bool,
+        "Counts the chat template beside the tokenizer in the input length; only where the client counts.",
+    )
+    .default("false")
+    .flags("--apply-chat-template"),
     KeySpec::new("tokenizer.token_counts", Kind::Enum(&["client", "server"]), "Whose token counts the metrics use.")
         .default(r#""client""#)
         .flags("--use-server-token-count"),

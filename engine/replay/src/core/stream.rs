@@ -58,7 +58,16 @@ pub struct StreamState {
     correlation: Uuid,
     root_correlation: Uuid,
     ordinal: u64,
-    in_flight: Option<(Arc<DispatchMeta>, Nanos, Option<u64>)>,
+    in_flight: Option<InFlight>,
+}
+
+/// A request that is out.
+struct InFlight {
+    meta: Arc<DispatchMeta>,
+    /// Time skipped in the phase before it was issued.
+    skipped: Nanos,
+    client_input_tokens: Option<u64>,
+    rendered_prompt: Option<PromptRef>,
 }
 
 /// What a finished request means to the play.
@@ -152,14 +161,16 @@ impl StreamState {
             0 => turn.recorded_model.clone(),
             count => models[turn.model as usize % count].clone(),
         };
-        let client_tokens = self.shop.count_prompts.then(|| prompt.input_tokens());
-        self.in_flight = Some((meta.clone(), skipped, client_tokens));
+        let client_input_tokens = self.shop.count_prompts.then(|| prompt.input_tokens());
+        let rendered_prompt = (self.shop.count_prompts && prompt.source.counts_rendered()).then(|| prompt.clone());
+        self.in_flight = Some(InFlight { meta: meta.clone(), skipped, client_input_tokens, rendered_prompt });
         Some(DispatchRequest { meta, prompt, model, stream_ordinal: self.ordinal, first_token: None })
     }
 
     /// Takes the outcome of the request that is out. None if it does not belong to one.
     pub fn ended(&mut self, outcome: Outcome) -> Option<(TurnEnded, RequestRecord)> {
-        let (meta, skipped, client_input_tokens) = self.in_flight.take_if(|(meta, ..)| meta.key == outcome.key)?;
+        let InFlight { meta, skipped, client_input_tokens, rendered_prompt } =
+            self.in_flight.take_if(|out| out.meta.key == outcome.key)?;
         let result = match outcome.kind {
             OutcomeKind::Ok => TurnResult::Ok,
             OutcomeKind::Error(_) => TurnResult::Error,
@@ -167,7 +178,7 @@ impl StreamState {
             OutcomeKind::Cancelled => TurnResult::Cancelled,
         };
         let ended = TurnEnded { turn: meta.turn, result, at: Moment::new(outcome.end, skipped) };
-        Some((ended, RequestRecord { meta, outcome, client_input_tokens }))
+        Some((ended, RequestRecord { meta, outcome, client_input_tokens, rendered_prompt }))
     }
 
     /// The stream's conversation.

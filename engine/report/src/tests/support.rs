@@ -144,7 +144,7 @@ impl Req {
                 ..HttpTiming::default()
             },
         };
-        RequestRecord { meta: Arc::new(meta), outcome, client_input_tokens: self.client_input }
+        RequestRecord { meta: Arc::new(meta), outcome, client_input_tokens: self.client_input, rendered_prompt: None }
     }
 
     /// The row with the server's counts.
