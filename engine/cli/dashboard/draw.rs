@@ -11,7 +11,7 @@ use ratatui::widgets::{Block, Gauge, Paragraph, Sparkline};
 use super::{Point, View};
 
 /// From this width on panels stand side by side.
-const WIDE: u16 = 110;
+const WIDE: u16 = 130;
 
 /// Draws the whole screen.
 pub(super) fn draw(frame: &mut Frame<'_>, view: &View<'_>) {
@@ -21,7 +21,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, view: &View<'_>) {
     if area.width >= WIDE {
         let [head, top, middle, log] = Layout::vertical([
             Constraint::Length(3),
-            Constraint::Length(8),
+            Constraint::Length(9),
             Constraint::Length(2 * curves),
             Constraint::Min(0),
         ])
@@ -137,7 +137,7 @@ fn counters(frame: &mut Frame<'_>, area: Rect, view: &View<'_>) {
         ((view.now - *at).as_seconds(), before.ok, before.tokens_in, before.tokens_out)
     });
     let rates = Line::from(format!(
-        "{:.2} req/s (avg {:.2})  out {:.0} tok/s (avg {:.0})  in {:.0} tok/s",
+        "{:.2} req/s ({:.2} avg)  tok/s out {:.0} ({:.0} avg) in {:.0}",
         rate(s.ok, ok, since),
         rate(s.ok, 0, elapsed),
         rate(s.tokens_out, tokens_out, since),
@@ -145,7 +145,7 @@ fn counters(frame: &mut Frame<'_>, area: Rect, view: &View<'_>) {
         rate(s.tokens_in, tokens_in, since),
     ));
     let lanes = Line::from(format!(
-        "lanes {}  open trees {}  finished {}  helpers {} spawned {} done {} failed",
+        "lanes {}  open trees {}  finished {}  helpers {} ({} done, {} failed)",
         view.about.lanes,
         c.plays_started.saturating_sub(c.plays_finished),
         c.plays_finished,

@@ -85,7 +85,7 @@ fn a_large_terminal() {
 
 #[test]
 fn any_size_any_moment() {
-    for (width, height) in [(10, 3), (1, 1), (20, 5), (40, 60), (300, 2), (109, 12), (110, 12)] {
+    for (width, height) in [(10, 3), (1, 1), (20, 5), (40, 60), (300, 2), (129, 12), (130, 12)] {
         for seconds in [0, 1, 45, 125] {
             screen(width, height, seconds, seconds % 2 == 0);
         }
