@@ -51,6 +51,7 @@ impl Interrupts {
             for _ in signals.forever() {
                 let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
                 if state.raised {
+                    crate::screen::leave();
                     out::err("forced to quit; exports may be missing, records up to the last second are kept");
                     // The user asked twice: nothing may hold the program any longer.
                     std::process::exit(130);

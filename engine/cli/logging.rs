@@ -70,11 +70,14 @@ pub(crate) fn start(level: &str, verbose: u8, dir: Option<&Path>) -> Result<(), 
     Ok(())
 }
 
-/// Stderr beside a progress bar.
+/// Stderr beside a progress bar, or the log panel of the dashboard that has it.
 struct Stderr;
 
 impl std::io::Write for Stderr {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        if crate::screen::keep(&String::from_utf8_lossy(bytes)) {
+            return Ok(bytes.len());
+        }
         crate::bars::aside(|| std::io::stderr().lock().write_all(bytes))?;
         Ok(bytes.len())
     }

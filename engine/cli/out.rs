@@ -14,7 +14,10 @@ pub(crate) fn print(text: &str) -> io::Result<()> {
     out.flush()
 }
 
-/// Writes a line to stderr. Nobody can be told when that fails.
+/// Writes a line to stderr, or to the dashboard that has it. Nobody can be told when that fails.
 pub(crate) fn err(line: &str) {
+    if crate::screen::keep(line) {
+        return;
+    }
     writeln!(io::stderr().lock(), "{line}").unwrap_or_default();
 }

@@ -1,4 +1,4 @@
-//! Progress while a run goes on: bars on a terminal, plain lines elsewhere.
+//! Progress while a run goes on: the dashboard or bars on a terminal, plain lines elsewhere.
 
 use std::io::IsTerminal;
 use std::sync::Arc;
@@ -10,8 +10,10 @@ use agentx_report::{Recorder, ServerGlance, Snapshot, progress};
 use agentx_types::{Nanos, Phase, RunClock};
 
 use crate::bars::Bars;
+use crate::dashboard::{About, Dashboard};
+use crate::screen;
 
-/// Between two looks at the run while bars are shown.
+/// Between two looks at the run while it is drawn.
 const REDRAW: Duration = Duration::from_millis(250);
 
 /// Reads the servers' newest figures.
@@ -27,10 +29,59 @@ pub(crate) struct ProgressOptions {
     pub(crate) warmup_target: Option<u64>,
     /// Also the block of percentiles.
     pub(crate) realtime: bool,
-    /// Bars where stderr is a terminal.
-    pub(crate) bars: bool,
     /// The servers' own figures, when they are scraped.
     pub(crate) glance: Option<Glance>,
+}
+
+/// What is drawn on a terminal.
+pub(crate) enum Display {
+    /// The whole screen.
+    Dashboard(About),
+    /// One line.
+    Bars,
+}
+
+/// What is on the terminal now.
+enum Shown {
+    Dashboard(Box<Dashboard>),
+    Bars(Bars),
+    Nothing,
+}
+
+impl Shown {
+    fn start(display: Display) -> Self {
+        match display {
+            Display::Dashboard(about) => {
+                Dashboard::start(about).map_or(Self::Nothing, |dashboard| Self::Dashboard(Box::new(dashboard)))
+            }
+            Display::Bars if std::io::stderr().is_terminal() => Self::Bars(Bars::new()),
+            Display::Bars => Self::Nothing,
+        }
+    }
+
+    fn draws(&self) -> bool {
+        !matches!(self, Self::Nothing)
+    }
+
+    /// Draws; a dashboard that has lost its terminal is given up.
+    fn draw(&mut self, snapshot: &Snapshot, now: Nanos, options: &ProgressOptions) {
+        match self {
+            Self::Dashboard(dashboard) => {
+                let glance = options.glance.as_ref().map(|glance| glance as &dyn Fn() -> ServerGlance);
+                if !screen::is_taken() || dashboard.show(snapshot, now, glance).is_err() {
+                    *self = Self::Nothing;
+                }
+            }
+            Self::Bars(bars) => bars.show(snapshot, now, options.duration, options.warmup_target),
+            Self::Nothing => {}
+        }
+    }
+
+    fn finish(self) {
+        if let Self::Bars(bars) = self {
+            bars.finish();
+        }
+    }
 }
 
 /// The thread that shows progress; ends when dropped.
@@ -41,26 +92,23 @@ pub(crate) struct Progress {
 
 impl Progress {
     /// Starts showing.
-    pub(crate) fn start(recorder: Arc<Recorder>, clock: RunClock, options: ProgressOptions) -> Self {
+    pub(crate) fn start(recorder: Arc<Recorder>, clock: RunClock, display: Display, options: ProgressOptions) -> Self {
         let (stop, stopped) = mpsc::channel();
         let thread = std::thread::spawn(move || {
-            let mut bars = (options.bars && std::io::stderr().is_terminal()).then(Bars::new);
+            let mut shown = Shown::start(display);
             let mut lines = Lines { options, last: None, server: None, due: Nanos(0) };
             lines.due = clock.now() + lines.interval();
-            let step = if bars.is_some() { REDRAW } else { Duration::from_secs_f64(lines.step()) };
-            while stopped.recv_timeout(step) == Err(RecvTimeoutError::Timeout) {
+            let step = Duration::from_secs_f64(lines.step());
+            while stopped.recv_timeout(if shown.draws() { REDRAW } else { step }) == Err(RecvTimeoutError::Timeout) {
                 let (now, snapshot) = (clock.now(), recorder.snapshot());
-                if let Some(bars) = &mut bars {
-                    bars.show(&snapshot, now, lines.options.duration, lines.options.warmup_target);
-                }
+                shown.draw(&snapshot, now, &lines.options);
                 if now >= lines.due {
                     lines.due = now + lines.interval();
-                    lines.show(snapshot, now, bars.is_some());
+                    // The dashboard has these figures on the screen already; the log file gets them all the same.
+                    screen::off_panel(|| lines.show(snapshot, now, shown.draws()));
                 }
             }
-            if let Some(bars) = bars {
-                bars.finish();
-            }
+            shown.finish();
         });
         Self { stop: Some(stop), thread: Some(thread) }
     }
@@ -93,11 +141,11 @@ impl Lines {
         Nanos::from_seconds(self.step())
     }
 
-    fn show(&mut self, snapshot: Snapshot, now: Nanos, bars: bool) {
+    fn show(&mut self, snapshot: Snapshot, now: Nanos, drawn: bool) {
         if self.options.interval <= 0.0 {
             return;
         }
-        if let Some(line) = line(&snapshot, now, self.options.duration).filter(|_| !bars) {
+        if let Some(line) = line(&snapshot, now, self.options.duration).filter(|_| !drawn) {
             tracing::info!("{line}");
         }
         if !self.options.realtime || snapshot.phase != Some(Phase::Profiling) {

@@ -1,5 +1,6 @@
 //! `agentx run`: plan → corpus → text → lanes → replay → exports.
 
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -20,9 +21,10 @@ use agentx_wire::{WireOptions, WireTransport, ensure_open_files, preflight};
 use crate::CommandResult;
 use crate::args::RunArgs;
 use crate::corpus_source::CorpusSource;
+use crate::dashboard::About;
 use crate::failure::Failure;
 use crate::plan_request::{draw_benchmark_id, load_run};
-use crate::progress::{Glance, Progress, ProgressOptions};
+use crate::progress::{Display, Glance, Progress, ProgressOptions};
 use crate::raw::RawExport;
 use crate::runs::{RunOf, start};
 use crate::scraping::Scraping;
@@ -70,16 +72,18 @@ pub(crate) fn once(loaded: &Loaded, run: &RunOf) -> CommandResult {
         wire.raw = Some(raw.clone());
     }
     let progress = (loaded.plan.ui.kind != "none").then(|| {
-        let interval = loaded.plan.ui.stats_interval.map_or(30.0, |seconds| seconds.0);
+        let display = display(loaded, &prepared, lanes.plans.len(), primers);
+        let on_screen = matches!(display, Display::Dashboard(_)) && std::io::stderr().is_terminal();
+        let usual = if on_screen { 5.0 } else { 30.0 };
+        let interval = loaded.plan.ui.stats_interval.map_or(usual, |seconds| seconds.0);
         let options = ProgressOptions {
             interval,
             duration: prepared.options.duration,
             warmup_target: prepared.options.pressure.is_none().then_some(primers),
-            realtime: loaded.plan.ui.realtime && interval > 0.0,
-            bars: matches!(loaded.plan.ui.kind.as_str(), "simple" | "auto"),
+            realtime: (loaded.plan.ui.realtime || on_screen) && interval > 0.0,
             glance: scraping.as_ref().map(|scraping| Box::new(scraping.glance()) as Glance),
         };
-        Progress::start(recorder.clone(), clock, options)
+        Progress::start(recorder.clone(), clock, display, options)
     });
     let threads = loaded.plan.engine.io_threads.map_or_else(default_threads, |threads| threads as usize);
     let end = prepared.replay(lanes, recorder.clone(), false).run(
@@ -299,6 +303,30 @@ impl Prepared {
         out::err(exported.console.trim_end());
         Ok(exported.verdict.code.clamp(0, 255) as u8)
     }
+}
+
+/// What is drawn on a terminal: `auto` is the dashboard for a single run, bars for several or with a detailed log.
+fn display(loaded: &Loaded, prepared: &Prepared, lanes: usize, primers: u64) -> Display {
+    let plan = &loaded.plan;
+    let verbose = tracing::enabled!(tracing::Level::DEBUG);
+    match plan.ui.kind.as_str() {
+        "dashboard" => {}
+        "auto" if plan.runs.count <= 1 && !verbose => {}
+        _ => return Display::Bars,
+    }
+    let scenario = plan.scenario.clone().unwrap_or_else(|| "no scenario".into());
+    Display::Dashboard(About {
+        title: plan.title.clone().map_or_else(|| scenario.clone(), |title| format!("{title} · {scenario}")),
+        stamp: match (loaded.scenario.is_some(), loaded.violations.len()) {
+            (false, _) => "no stamp".into(),
+            (true, 0) => "stamp: valid so far".into(),
+            (true, 1) => "stamp: invalid, 1 broken rule".into(),
+            (true, count) => format!("stamp: invalid, {count} broken rules"),
+        },
+        lanes: lanes as u64,
+        duration: prepared.options.duration,
+        warmup: prepared.options.pressure.is_none().then_some(primers),
+    })
 }
 
 fn default_threads() -> usize {

@@ -33,7 +33,6 @@ pub(crate) fn unsupported(plan: &ResolvedPlan) -> Result<(), Failure> {
     refuse(plan.model.selection != "round_robin", "model.selection", "use `round_robin`");
     let sifted = plan.corpus.hf_subset.is_some() || plan.corpus.filters.as_ref().is_some_and(|map| !map.is_empty());
     refuse(sifted, "corpus.hf_subset and corpus.filters", "leave them out: a published corpus is one file, read whole");
-    refuse(plan.ui.kind == "dashboard", "ui.type", "use `auto`, `simple` or `none`");
     let parquet = plan.metrics.server.formats.iter().any(|format| format == "parquet");
     refuse(parquet, "metrics.server.formats", "use `json`, `csv` and `jsonl`");
     if problems.is_empty() {

@@ -41,6 +41,12 @@ pub struct Snapshot {
     pub tokens_in: u64,
     /// Output tokens of valid records.
     pub tokens_out: u64,
+    /// Sum of the times to first token of valid records, ms.
+    pub ttft_sum: f64,
+    /// Sum of the inter token latencies, ms.
+    pub itl_sum: f64,
+    /// Records that have one.
+    pub itl_count: u64,
     /// Blocks an infinite prefix cache would have held, of valid records.
     pub cache_hits: u64,
     /// Blocks of their prompts.
@@ -94,6 +100,7 @@ pub(crate) struct Live {
 }
 
 const NS_PER_US: f64 = 1e3;
+const NS_PER_MS: f64 = 1e6;
 /// Latencies are kept in whole microseconds and shown in milliseconds.
 const US_PER_MS: f64 = 1e3;
 
@@ -131,10 +138,13 @@ impl Live {
         };
         let micros = |ns: f64| (ns / NS_PER_US).round().max(0.0) as u64;
         self.counts.ok += 1;
+        self.counts.ttft_sum += timings.ttft as f64 / NS_PER_MS;
         self.ttft.record(micros(timings.ttft as f64));
         self.latency.record(micros(timings.latency as f64));
         if let Some(itl) = row.inter_token_ns() {
             self.itl.record(micros(itl));
+            self.counts.itl_sum += itl / NS_PER_MS;
+            self.counts.itl_count += 1;
         }
         if let Some(isl) = row.tokens.isl {
             self.counts.tokens_in += isl;

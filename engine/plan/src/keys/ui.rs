@@ -10,7 +10,7 @@ pub(super) const KEYS: &[KeySpec] = &[
     KeySpec::new(
         "ui.type",
         Kind::Enum(&["auto", "dashboard", "simple", "none"]),
-        "Display; `auto`: dashboard on a terminal, none otherwise.",
+        "Display; `auto`: dashboard on a terminal, plain lines otherwise.",
     )
     .default(r#""auto""#)
     .flags("--ui"),
