@@ -222,6 +222,7 @@ fn sparkline(frame: &mut Frame<'_>, area: Rect, view: &View<'_>, curve: Curve) {
         .collect();
     let title = match values.last() {
         Some(last) if *last < 10.0 && curve.unit == "ms" => format!(" {} {last:.2} {} ", curve.name, curve.unit),
+        Some(last) if curve.unit.is_empty() => format!(" {} {last:.0} ", curve.name),
         Some(last) => format!(" {} {last:.0} {} ", curve.name, curve.unit),
         None => format!(" {} ", curve.name),
     };
