@@ -153,8 +153,10 @@ fn barriers_of_real_traces_match_the_reference() {
 
 #[test]
 fn both_clocks_of_a_subagent_give_the_same_template() {
-    let paths =
-        [data("corpus-cases/subagent-clock-input-absolute.json"), data("cases/subagent-clock-input-relative.json")];
+    let paths = [
+        data("corpus-cases/subagent-clock-input-absolute.json"),
+        data("corpus-cases/subagent-clock-input-relative.json"),
+    ];
     let [absolute, relative] = paths.map(|path| load(&[path], &variant(None)).unwrap());
     assert_eq!((absolute.report.absolute_subagents, absolute.report.relative_subagents), (1, 0));
     assert_eq!((relative.report.absolute_subagents, relative.report.relative_subagents), (0, 1));
