@@ -135,7 +135,12 @@ impl Prepared {
             );
         }
         let source = CorpusSource::of_plan(plan)?;
-        let corpus = load(&source.paths, &settings::corpus(plan)).map_err(Failure::of)?;
+        // The tokenizer is one thread's work, and for few traces the longer one.
+        let (corpus, tokenizer) = std::thread::scope(|scope| {
+            let tokenizer = scope.spawn(|| Tokenizer::load(&plan.tokenizer.source, Some(&plan.tokenizer.revision)));
+            (load(&source.paths, &settings::corpus(plan)), tokenizer.join())
+        });
+        let corpus = corpus.map_err(Failure::of)?;
         let mut facts = CorpusFacts {
             source: source.name.clone(),
             revision: source.revision.clone(),
@@ -146,7 +151,7 @@ impl Prepared {
             text: None,
         };
         let templates: Arc<[Arc<SessionTemplate>]> = corpus.templates.into_iter().map(Arc::new).collect();
-        let tokenizer = Tokenizer::load(&plan.tokenizer.source, Some(&plan.tokenizer.revision)).map_err(Failure::of)?;
+        let tokenizer = tokenizer.unwrap_or_else(|panic| std::panic::resume_unwind(panic)).map_err(Failure::of)?;
         let pool = TextPool::build_kind(&tokenizer, plan.sampling.seed, settings::text_kind(plan));
         let text = Arc::new(settings::templated(plan, CorpusText::new(templates.iter().cloned(), pool))?);
         for line in settings::text_warnings(&text) {

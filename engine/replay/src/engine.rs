@@ -11,8 +11,8 @@ use agentx_types::{
 use tokio::sync::mpsc;
 
 use crate::actors::{
-    ConnectClock, Coordinator, CoordinatorSetup, Defect, Dispatcher, GetStats, IdleClock, Interrupted, PanicWatch,
-    Start, TimeSource, Wake,
+    ConnectClock, Coordinator, CoordinatorSetup, Defect, Dispatcher, GetStats, IdleClock, Interrupted, LoopGauge,
+    Measured, PanicWatch, Start, TimeSource, Wake,
 };
 use crate::core::clock::ClockState;
 use crate::core::coordinator::CoordinatorState;
@@ -94,7 +94,7 @@ impl Replay {
                 .iter()
                 .enumerate()
                 .map(|(index, arbiter)| {
-                    start_dispatcher(&arbiter.handle(), index, transports.clone(), panic_sender.clone())
+                    start_dispatcher(&arbiter.handle(), index, clock, transports.clone(), panic_sender.clone())
                 })
                 .collect();
             let end = self.conduct(TimeSource::Real(clock), dispatchers, interrupts, panics, None).await;
@@ -136,7 +136,7 @@ impl Replay {
             let clock = VirtualClock::new(run.wall_origin_ns);
             let dispatchers: Vec<Addr<Dispatcher>> = (0..run.dispatchers.max(1))
                 .filter_map(|_| transport(clock.clone()))
-                .map(|transport| Dispatcher::new(Box::new(transport), None).start())
+                .map(|transport| Dispatcher::new(Box::new(transport)).start())
                 .collect();
             let (interrupt, interrupts) = mpsc::unbounded_channel();
             for at in &run.interrupts {
@@ -173,6 +173,10 @@ impl Replay {
             models: options.models.clone(),
             count_prompts: self.count_prompts,
         });
+        let gauge = match &time {
+            TimeSource::Real(clock) => LoopGauge::start("control".into(), *clock),
+            TimeSource::Virtual(_) => None,
+        };
         let (finished_sender, mut finished) = mpsc::unbounded_channel();
         let coordinator = Coordinator::new(CoordinatorSetup {
             rules: TreeRules { fail_fast: options.fail_fast, prefill_limited: options.prefill_concurrency.is_some() },
@@ -189,6 +193,7 @@ impl Replay {
             shop,
             sink: self.sink.clone(),
             templates: self.templates,
+            gauge: gauge.clone(),
             finished: finished_sender,
         })
         .start();
@@ -223,7 +228,7 @@ impl Replay {
             }
         };
         let end = end.ok_or_else(|| ReplayError::Internal { what: failures.join("; ") })?;
-        let client = client_stats(&dispatchers).await;
+        let client = client_stats(&dispatchers, gauge.map(|gauge| gauge.measured())).await;
         let (stop, was_cancelled, errors) = (end.stop, end.was_cancelled, end.errors);
         self.sink.journal(JournalLine::RunEnded(RunEnd { stop, was_cancelled, errors: errors.clone(), client }));
         Ok(ReplayEnd { stop, was_cancelled, errors })
@@ -233,20 +238,27 @@ impl Replay {
 fn start_dispatcher(
     arbiter: &ArbiterHandle,
     index: usize,
+    clock: RunClock,
     transports: TransportFactory,
     panics: mpsc::UnboundedSender<String>,
 ) -> Addr<Dispatcher> {
     Dispatcher::start_in_arbiter(arbiter, move |_| {
         let watch = PanicWatch::on_this_thread(panics);
-        Dispatcher::new(transports(index), Some(watch))
+        Dispatcher::watched(transports(index), watch, LoopGauge::start(format!("wire {index}"), clock))
     })
 }
 
-async fn client_stats(dispatchers: &[Addr<Dispatcher>]) -> ClientStats {
+async fn client_stats(dispatchers: &[Addr<Dispatcher>], control: Option<Measured>) -> ClientStats {
     let mut client = ClientStats::default();
+    if let Some(control) = control {
+        client.cpu_share = Some(control.process_cpu_share);
+        client.threads.push(control.thread);
+    }
     for dispatcher in dispatchers {
-        let Ok(stats) = dispatcher.send(GetStats).await else { continue };
+        let Ok((stats, load)) = dispatcher.send(GetStats).await else { continue };
+        client.threads.extend(load);
         client.connections_opened += stats.connections_opened;
+        client.connections_peak += stats.connections_peak;
         client.connection_retries += stats.connection_retries;
         client.bytes_sent += stats.bytes_sent;
         client.bytes_received += stats.bytes_received;

@@ -59,6 +59,9 @@ pub enum ReportError {
         /// Why.
         source: serde_json::Error,
     },
+    /// The file of times between chunks could not be read.
+    #[error("the times between chunks could not be read back from disk, so metrics made of them would be wrong")]
+    GapsLost,
     /// The writer thread ended before its time.
     #[error("the record writer stopped early: {reason}; the records up to then are in the output folder")]
     Writer {

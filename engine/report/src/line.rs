@@ -6,8 +6,9 @@ use agentx_types::{CacheCounts, Phase, RequestRecord, SourceKind, Usage};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 
+use crate::gaps::Gaps;
 use crate::metrics::{Measure, definition, measures};
-use crate::row::{ErrorDetails, Gaps, HttpRow, Row, RowResult, Timings, TokensRow, has_stream};
+use crate::row::{ErrorDetails, HttpRow, Row, RowResult, Timings, TokensRow, has_stream};
 use crate::tokens::TokenCounts;
 
 #[derive(Serialize)]
@@ -99,7 +100,7 @@ impl Serialize for Metrics<'_> {
             }
         }
         if let Some(gaps) = self.row.timings().map(|timings| &timings.gaps).filter(|gaps| !gaps.is_empty()) {
-            let value: Vec<f64> = gaps.iter().map(|gap| gap as f64 / 1e6).collect();
+            let value: Vec<f64> = gaps.load().iter().map(|gap| gap as f64 / 1e6).collect();
             map.serialize_entry("inter_chunk_latency", &ValueWithUnit { value, unit: "ms" })?;
         }
         map.end()

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use agentx_types::{CacheCounts, ErrorClass, Outcome, OutcomeKind, Phase, RequestRecord, Usage};
 use serde::{Deserialize, Serialize};
 
+use crate::gaps::{GapStore, Gaps};
+
 /// What a failed record says of its failure.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ErrorDetails {
@@ -17,52 +19,6 @@ pub struct ErrorDetails {
     pub kind: String,
     /// One line for people.
     pub message: String,
-}
-
-/// Times between consecutive content chunks, ns; four bytes each unless one is longer than 4.29 s.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Gaps {
-    /// Every gap fits.
-    Short(Box<[u32]>),
-    /// Some gap does not.
-    Long(Box<[u64]>),
-}
-
-impl Gaps {
-    /// Packs gaps; negative ones count as 0.
-    pub fn from_ns(gaps: impl Iterator<Item = i64> + Clone) -> Self {
-        let clean = gaps.map(|gap| gap.max(0) as u64);
-        if clean.clone().all(|gap| u32::try_from(gap).is_ok()) {
-            return Gaps::Short(clean.map(|gap| gap as u32).collect());
-        }
-        Gaps::Long(clean.collect())
-    }
-
-    /// Number of gaps.
-    pub fn len(&self) -> usize {
-        match self {
-            Gaps::Short(gaps) => gaps.len(),
-            Gaps::Long(gaps) => gaps.len(),
-        }
-    }
-
-    /// Whether there is no gap (one chunk).
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// The gap at `index`, ns, if there is one.
-    pub fn get(&self, index: usize) -> Option<i64> {
-        match self {
-            Gaps::Short(gaps) => gaps.get(index).map(|gap| i64::from(*gap)),
-            Gaps::Long(gaps) => gaps.get(index).map(|gap| *gap as i64),
-        }
-    }
-
-    /// The gaps in order, ns.
-    pub fn iter(&self) -> impl Iterator<Item = i64> + Clone + '_ {
-        (0..self.len()).filter_map(|index| self.get(index))
-    }
 }
 
 /// Durations of a valid answer, ns.
@@ -221,6 +177,14 @@ impl Row {
         match &self.result {
             RowResult::Valid(timings) => Some(timings),
             RowResult::Failed(_) => None,
+        }
+    }
+
+    /// Moves the times between chunks into `store`.
+    pub(crate) fn file_gaps(&mut self, store: &GapStore) {
+        if let RowResult::Valid(timings) = &mut self.result {
+            let gaps = std::mem::replace(&mut timings.gaps, Gaps::from_ns(std::iter::empty()));
+            timings.gaps = store.keep(gaps);
         }
     }
 

@@ -7,6 +7,7 @@ use std::path::Path;
 use agentx_types::{JournalLine, Phase};
 
 use crate::error::ReportError;
+use crate::gaps::GapStore;
 use crate::journal::Journal;
 use crate::line::read_line;
 use crate::metrics::Window;
@@ -14,7 +15,7 @@ use crate::names::FileNames;
 use crate::row::Row;
 
 /// The records and the journal of one run.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub struct RunData {
     /// What no record holds.
     pub journal: Journal,
@@ -24,9 +25,36 @@ pub struct RunData {
     pub notes: Vec<String>,
     /// Why the files lack lines, if they do: the disk was full.
     pub write_failure: Option<String>,
+    /// Where the times between chunks are, if not in memory.
+    pub(crate) gaps: Option<GapStore>,
+}
+
+impl PartialEq for RunData {
+    /// Wherever the times between chunks are.
+    fn eq(&self, other: &Self) -> bool {
+        (&self.journal, &self.rows, &self.notes, &self.write_failure)
+            == (&other.journal, &other.rows, &other.notes, &other.write_failure)
+    }
 }
 
 impl RunData {
+    /// An empty run whose times between chunks go to a file in `dir`; to memory where that cannot be.
+    pub(crate) fn filed_in(dir: &Path) -> Self {
+        let gaps = GapStore::create(dir);
+        if let Err(error) = &gaps {
+            tracing::debug!(%error, dir = %dir.display(), "times between chunks stay in memory: no file can be made");
+        }
+        Self { gaps: gaps.ok(), ..Self::default() }
+    }
+
+    /// Adds a record.
+    pub(crate) fn push(&mut self, mut row: Row) {
+        if let Some(store) = &self.gaps {
+            row.file_gaps(store);
+        }
+        self.rows.push(row);
+    }
+
     /// The records of one phase.
     pub fn rows_of(&self, phase: Phase) -> Vec<&Row> {
         self.rows.iter().filter(|row| row.phase == phase).collect()
@@ -49,16 +77,18 @@ impl RunData {
 /// Rebuilds a run from `profile_export.jsonl` and `agentx_journal.jsonl` in `dir`. A torn last line, as a killed program
 /// leaves it, is left out and noted; any other bad line is an error.
 pub fn read_dir(dir: &Path, names: &FileNames) -> Result<RunData, ReportError> {
-    let mut data = RunData::default();
+    let mut data = RunData::filed_in(dir);
     read_lines(dir, FileNames::JOURNAL, &mut data.notes, |text| {
         let line: JournalLine = serde_json::from_str(text).map_err(|error| format!("not a journal line: {error}"))?;
         data.journal.push(&line);
         Ok(())
     })?;
-    read_lines(dir, &names.records(), &mut data.notes, |text| {
-        data.rows.push(read_line(text)?);
+    let mut notes = std::mem::take(&mut data.notes);
+    read_lines(dir, &names.records(), &mut notes, |text| {
+        data.push(read_line(text)?);
         Ok(())
     })?;
+    data.notes = notes;
     Ok(data)
 }
 

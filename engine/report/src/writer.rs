@@ -223,7 +223,7 @@ impl Writer {
         let outputs = options.outputs.then(|| Outputs::create(dir)).transpose()?;
         let journal = LineFile::create(dir.join(FileNames::JOURNAL))?;
         claim(&journal.file, dir)?;
-        let data = RunData::default();
+        let data = RunData::filed_in(dir);
         let clock = RunClock::start();
         Ok(Self {
             options,
@@ -306,7 +306,7 @@ impl Writer {
             }
             None => Ok(()),
         };
-        self.data.rows.push(row);
+        self.data.push(row);
         written
     }
 

@@ -178,17 +178,43 @@ pub struct RunHeader {
     pub corpus: CorpusFacts,
 }
 
-/// What the client knows of itself.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+/// The load of one of the client's threads while it was measured: the profiling phase, or the whole run without one.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ThreadLoad {
+    /// `control`, or `wire` and its number.
+    pub name: String,
+    /// Seconds measured.
+    pub seconds: f64,
+    /// CPU time of the thread over that time; 1 is a core that did nothing else.
+    pub cpu_share: f64,
+    /// How late a 10 ms ticker of the thread's event loop fired, ms: median.
+    pub lag_p50_ms: f64,
+    /// See `lag_p50_ms`: 99th percentile, ticks that a long task swallowed counted with the lag they would have had.
+    pub lag_p99_ms: f64,
+    /// See `lag_p50_ms`: largest.
+    pub lag_max_ms: f64,
+}
+
+/// The client's own figures over the run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ClientStats {
     /// Connections opened.
     pub connections_opened: u64,
+    /// Most connections that were open at once, summed over the wire threads.
+    #[serde(default)]
+    pub connections_peak: u64,
     /// Requests sent again on a fresh connection.
     pub connection_retries: u64,
     /// Request bytes sent.
     pub bytes_sent: u64,
     /// Response bytes received.
     pub bytes_received: u64,
+    /// CPU time of the whole process over the profiling phase, in cores.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_share: Option<f64>,
+    /// Each thread of the engine: control first, then the wire threads. Empty in virtual time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub threads: Vec<ThreadLoad>,
 }
 
 /// The last line of the journal.

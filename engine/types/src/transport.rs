@@ -14,6 +14,8 @@ use crate::record::RequestRecord;
 pub struct TransportStats {
     /// Connections opened.
     pub connections_opened: u64,
+    /// Most connections that were open at once.
+    pub connections_peak: u64,
     /// Requests sent again on a fresh connection.
     pub connection_retries: u64,
     /// Request bytes sent.

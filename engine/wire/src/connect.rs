@@ -110,7 +110,6 @@ impl Shared {
                     if let Some(probe) = probe {
                         probe.tcp_connected.set(true);
                     }
-                    self.totals.update(|totals| totals.connections_opened += 1);
                     return Ok(self.connections.open(stream, &self.totals));
                 }
                 Err(error) => failures.push((addresses[index], error)),

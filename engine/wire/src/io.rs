@@ -14,17 +14,32 @@ use crate::probe::Probe;
 
 /// Live totals of a transport.
 #[derive(Default)]
-pub(crate) struct Totals(Cell<TransportStats>);
+pub(crate) struct Totals {
+    stats: Cell<TransportStats>,
+    open: Cell<u64>,
+}
 
 impl Totals {
     pub(crate) fn get(&self) -> TransportStats {
-        self.0.get()
+        self.stats.get()
     }
 
     pub(crate) fn update(&self, change: impl FnOnce(&mut TransportStats)) {
-        let mut totals = self.0.get();
+        let mut totals = self.stats.get();
         change(&mut totals);
-        self.0.set(totals);
+        self.stats.set(totals);
+    }
+
+    fn opened(&self) {
+        self.open.set(self.open.get() + 1);
+        self.update(|totals| {
+            totals.connections_opened += 1;
+            totals.connections_peak = totals.connections_peak.max(self.open.get());
+        });
+    }
+
+    fn closed(&self) {
+        self.open.set(self.open.get().saturating_sub(1));
     }
 }
 
@@ -44,6 +59,18 @@ impl Conn {
     fn is_idle(&self) -> bool {
         self.idle_since.get().is_some()
     }
+
+    fn close(&self) {
+        if self.stream.borrow_mut().take().is_some() {
+            self.totals.closed();
+        }
+    }
+}
+
+impl Drop for Conn {
+    fn drop(&mut self) {
+        self.close();
+    }
 }
 
 /// All open connections of a transport, so that idle ones can be closed: the client's pool only looks at a connection
@@ -59,6 +86,7 @@ impl Connections {
             totals: Rc::clone(totals),
         });
         self.0.borrow_mut().push(Rc::downgrade(&conn));
+        totals.opened();
         Io { conn }
     }
 
@@ -68,7 +96,7 @@ impl Connections {
             let Some(conn) = conn.upgrade() else { return false };
             let stale = conn.idle_since.get().is_some_and(|since| since <= before);
             if stale {
-                conn.stream.borrow_mut().take();
+                conn.close();
             }
             !stale
         });

@@ -1,5 +1,6 @@
 //! Tokenizers: the only module that knows the `tokenizers` crate.
 
+mod canonical;
 mod chat_template;
 mod error;
 mod locate;
@@ -12,10 +13,10 @@ use std::sync::Arc;
 
 use agentx_types::TokenCounter;
 use flate2::read::GzDecoder;
-use serde_json::Value;
 use sha2::{Digest, Sha256};
 use tokenizers::pipeline::{EncodeOptions, Override, PipelineToken, PipelineTokenizer};
 
+use canonical::{Canonical, canonical};
 pub use chat_template::{ChatMessage, ChatTemplate, ChatTemplateError};
 pub use error::TokenizerError;
 
@@ -65,21 +66,9 @@ impl Tokenizer {
     /// From the bytes of a tokenizer.json of any version; `source` and `path` only serve messages.
     pub fn from_json(data: &[u8], source: &str, path: &Path) -> Result<Self, TokenizerError> {
         let damaged = |reason: String| TokenizerError::Damaged { path: path.to_path_buf(), reason };
-        let mut json: Value = serde_json::from_slice(data).map_err(|error| damaged(format!("not JSON ({error})")))?;
-        let added_ids = json["added_tokens"].as_array().into_iter().flatten();
-        let added: Vec<String> =
-            added_ids.clone().filter_map(|token| Some(token["content"].as_str()?.to_owned())).collect();
-        let largest = added_ids.filter_map(|token| token["id"].as_u64()).max();
-        let model_ids = match &json["model"]["vocab"] {
-            Value::Object(entries) => entries.values().filter_map(Value::as_u64).max(),
-            Value::Array(entries) => (entries.len() as u64).checked_sub(1),
-            _ => None,
-        };
-        let id_space = largest.max(model_ids).map_or(0, |id| id + 1) as u32;
-        // The reader takes the format of 2.0 only; files of today are of 1.0.
-        tokenizers::canonicalize_value(&mut json).map_err(|error| damaged(error.to_string()))?;
-        let text = serde_json::to_string(&json).map_err(|error| damaged(error.to_string()))?;
+        let Canonical { text, added, id_space } = canonical(data).map_err(damaged)?;
         let pipeline = tokenizers::from_json(&text).map_err(|error| damaged(error.to_string()))?;
+        drop(text);
         let options = EncodeOptions {
             add_special_tokens: false,
             encode_special_tokens: false,

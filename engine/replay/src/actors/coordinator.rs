@@ -6,13 +6,15 @@ use std::sync::Arc;
 use actix::{Actor, Addr, AsyncContext, Context, Handler, Message};
 use agentx_corpus::SessionTemplate;
 use agentx_types::{
-    Event, EventKind, IdleStats, LaneIndex, Nanos, PlayNumber, RecordSink, ReplayTime, RequestKey, StopReason,
+    Event, EventKind, IdleStats, JournalLine, LaneIndex, Nanos, Phase, PlayNumber, RecordSink, ReplayTime, RequestKey,
+    StopReason,
 };
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::dispatcher::{CancelAll, Dispatcher};
+use super::dispatcher::{CancelAll, Dispatcher, Measure};
 use super::idle_clock::{ClockCommand, IdleClock, PlacedStep};
 use super::lane::{Lane, LaneOrder, OpenPlay, PlayGranted, Run};
+use super::loop_gauge::LoopGauge;
 use super::session_tree::{Refused, Sent, SessionTree};
 use super::stream::{SendTurn, Stream};
 use super::time_source::TimeSource;
@@ -40,6 +42,8 @@ pub(crate) struct CoordinatorSetup {
     pub(crate) sink: Arc<dyn RecordSink>,
     pub(crate) templates: Arc<[Arc<SessionTemplate>]>,
     pub(crate) rules: TreeRules,
+    /// Of the control thread; none in virtual time.
+    pub(crate) gauge: Option<LoopGauge>,
     pub(crate) finished: UnboundedSender<Finished>,
 }
 
@@ -111,13 +115,30 @@ impl Coordinator {
                 Effect::Log(Loudness::Info, text) => tracing::info!("{text}"),
                 Effect::Log(Loudness::Warn, text) => tracing::warn!("{text}"),
                 Effect::Log(Loudness::Error, text) => tracing::error!("{text}"),
-                Effect::Journal(line) => self.setup.sink.journal(line),
+                Effect::Journal(line) => {
+                    self.measure(&line);
+                    self.setup.sink.journal(line);
+                }
                 // Through the clock, so that the log has one order.
                 Effect::Event(of, kind) => self.setup.clock.do_send(ClockCommand::Log(kind, of)),
                 Effect::Finish { stop, was_cancelled, errors } => {
                     drop(self.setup.finished.send(Finished { stop, was_cancelled, errors }));
                 }
             }
+        }
+    }
+
+    /// The load of the client counts while it is profiling: the burst of a warm-up says nothing about the results.
+    fn measure(&self, line: &JournalLine) {
+        let measure = match line {
+            JournalLine::PhaseStarted { phase: Phase::Profiling, .. } => Measure::Begin,
+            JournalLine::PhaseEnded(summary) if summary.phase == Phase::Profiling => Measure::End,
+            _ => return,
+        };
+        let Some(gauge) = &self.setup.gauge else { return };
+        measure.apply(gauge);
+        for dispatcher in &self.setup.dispatchers {
+            dispatcher.do_send(measure);
         }
     }
 

@@ -3,20 +3,30 @@
 use std::rc::Rc;
 
 use actix::{Actor, Context, Handler, Message, MessageResult, Recipient};
-use agentx_types::{DispatchRequest, Outcome, OutcomeKind, Transport, TransportStats};
+use agentx_types::{DispatchRequest, Outcome, OutcomeKind, ThreadLoad, Transport, TransportStats};
+
+use super::loop_gauge::LoopGauge;
 
 /// Holds one transport.
 pub(crate) struct Dispatcher {
     transport: Rc<dyn Transport>,
     /// Everything was cancelled: a request still on its way here is not sent any more.
     cancelled: bool,
+    /// Of this thread; none in virtual time.
+    gauge: Option<LoopGauge>,
     /// Lives as long as the thread's dispatcher.
     _panics: Option<super::PanicWatch>,
 }
 
 impl Dispatcher {
-    pub(crate) fn new(transport: Box<dyn Transport>, panics: Option<super::PanicWatch>) -> Self {
-        Self { transport: transport.into(), cancelled: false, _panics: panics }
+    /// In virtual time, or on a thread that nobody watches.
+    pub(crate) fn new(transport: Box<dyn Transport>) -> Self {
+        Self { transport: transport.into(), cancelled: false, gauge: None, _panics: None }
+    }
+
+    /// On a wire thread, which `gauge` measures.
+    pub(crate) fn watched(transport: Box<dyn Transport>, panics: super::PanicWatch, gauge: Option<LoopGauge>) -> Self {
+        Self { gauge, _panics: Some(panics), ..Self::new(transport) }
     }
 }
 
@@ -42,10 +52,27 @@ pub(crate) struct RequestEnded(pub(crate) Outcome);
 #[rtype(result = "()")]
 pub(crate) struct CancelAll;
 
-/// What has this transport done so far?
+/// What has this transport done so far, and how busy is its thread?
 #[derive(Message)]
-#[rtype(result = "TransportStats")]
+#[rtype(result = "(TransportStats, Option<ThreadLoad>)")]
 pub(crate) struct GetStats;
+
+/// The phase whose load counts begins, or ends.
+#[derive(Clone, Copy, Debug, Message)]
+#[rtype(result = "()")]
+pub(crate) enum Measure {
+    Begin,
+    End,
+}
+
+impl Measure {
+    pub(crate) fn apply(self, gauge: &LoopGauge) {
+        match self {
+            Self::Begin => gauge.restart(),
+            Self::End => gauge.freeze(),
+        }
+    }
+}
 
 impl Handler<SendRequest> for Dispatcher {
     type Result = ();
@@ -75,7 +102,18 @@ impl Handler<GetStats> for Dispatcher {
     type Result = MessageResult<GetStats>;
 
     fn handle(&mut self, _: GetStats, _: &mut Self::Context) -> Self::Result {
-        MessageResult(self.transport.stats())
+        let load = self.gauge.as_ref().map(|gauge| gauge.measured().thread);
+        MessageResult((self.transport.stats(), load))
+    }
+}
+
+impl Handler<Measure> for Dispatcher {
+    type Result = ();
+
+    fn handle(&mut self, measure: Measure, _: &mut Self::Context) {
+        if let Some(gauge) = &self.gauge {
+            measure.apply(gauge);
+        }
     }
 }
 
@@ -122,7 +160,7 @@ mod tests {
         let ended = seen.clone();
         actix::System::new().block_on(async move {
             let listener = Listener(ended).start();
-            let dispatcher = Dispatcher::new(Box::new(NoTransport), None).start();
+            let dispatcher = Dispatcher::new(Box::new(NoTransport)).start();
             dispatcher.do_send(CancelAll);
             dispatcher.do_send(SendRequest { request: rig::request(), reply: listener.clone().recipient() });
             dispatcher.send(GetStats).await.unwrap();

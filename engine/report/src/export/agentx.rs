@@ -4,11 +4,8 @@ use agentx_types::Phase;
 use serde_json::{Map, Value, json};
 
 use super::{Summary, json};
-use crate::metrics::{Stats, distribution};
+use crate::metrics::Stats;
 use crate::stamp::{CoverageCheck, OverflowCounts};
-
-/// A client is called saturated when one request in a hundred left later than this, ms.
-const SATURATED_P99_MS: f64 = 100.0;
 
 pub(super) fn block(summary: &Summary<'_>) -> Value {
     let Summary { run, facts, stamp, verdict, .. } = summary;
@@ -22,7 +19,7 @@ pub(super) fn block(summary: &Summary<'_>) -> Value {
     block.insert("environment".into(), json!(facts.environment));
     block.insert("preset_defaults_overridden".into(), json!(facts.preset_defaults_overridden));
     block.insert("deviations".into(), json!(facts.deviations));
-    block.insert("client".into(), client(summary));
+    block.insert("client".into(), summary.client.json());
     if let Some(header) = header {
         block.insert("seed".into(), header.seed.into());
         let corpus = &header.corpus;
@@ -76,28 +73,6 @@ pub(super) fn block(summary: &Summary<'_>) -> Value {
 
 fn interactivity(stats: &Stats) -> Map<String, Value> {
     json::values(stats)
-}
-
-/// The client's own figures: a client that was too slow must show.
-pub(super) fn client(summary: &Summary<'_>) -> Value {
-    let rows = summary.run.rows.iter().filter(|row| row.phase == Phase::Profiling);
-    let lateness = distribution(rows.filter_map(|row| row.lateness_ns).map(|ns| ns.max(0) as f64 / 1e6).collect());
-    let saturated = lateness.as_ref().and_then(|stats| stats.p(99)).is_some_and(|p99| p99 > SATURATED_P99_MS);
-    let mut client = Map::new();
-    client.insert("saturated".into(), saturated.into());
-    if let Some(stats) = lateness {
-        client.insert(
-            "lateness_ms".into(),
-            json!({"avg": stats.avg, "p50": stats.p(50), "p99": stats.p(99), "max": stats.max}),
-        );
-    }
-    if let Some(end) = &summary.run.journal.end {
-        client.insert("connections_opened".into(), end.client.connections_opened.into());
-        client.insert("connection_retries".into(), end.client.connection_retries.into());
-        client.insert("bytes_sent".into(), end.client.bytes_sent.into());
-        client.insert("bytes_received".into(), end.client.bytes_received.into());
-    }
-    Value::Object(client)
 }
 
 fn replay(summary: &Summary<'_>) -> Value {

@@ -39,6 +39,7 @@ pub(super) fn render(summary: &Summary<'_>, files: &[Written]) -> String {
             discrepancy_panel(summary),
             osl_panel(summary),
             cache_hint(summary),
+            client_panel(summary),
             exit_panel(summary),
             Some(footer(summary, files)),
         ])
@@ -111,6 +112,11 @@ fn share_line(summary: &Summary<'_>, count: f64, what: &str) -> String {
     let total = summary.profiling.avg("request_count").unwrap_or(0.0);
     let share = if total > 0.0 { 100.0 * count / total } else { 0.0 };
     format!("{count:.0} of {total:.0} requests ({share:.1}%) {what}")
+}
+
+fn client_panel(summary: &Summary<'_>) -> Option<String> {
+    let warning = summary.client.warning()?;
+    Some(panel("Client Saturation Warning", &[warning], WIDTH))
 }
 
 fn discrepancy_panel(summary: &Summary<'_>) -> Option<String> {

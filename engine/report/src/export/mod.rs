@@ -1,6 +1,7 @@
 //! From a run's data to its summary files.
 
 mod agentx;
+mod client;
 mod console;
 mod csv;
 mod files;
@@ -24,6 +25,7 @@ use agentx_types::Phase;
 use serde_json::Value;
 
 use crate::error::ReportError;
+use crate::gaps::GapStore;
 use crate::metrics::{MetricSet, PhaseOptions, compute};
 use crate::names::FileNames;
 use crate::rundata::RunData;
@@ -196,6 +198,7 @@ pub(crate) struct Summary<'a> {
     pub(crate) verdict: &'a ExitVerdict,
     pub(crate) was_cancelled: bool,
     pub(crate) incomplete_reason: Option<String>,
+    pub(crate) client: client::Client,
     /// What readers should know besides.
     pub(crate) notes: Vec<String>,
 }
@@ -237,6 +240,7 @@ pub fn export(run: &RunData, facts: &ExportFacts) -> Result<Exported, ReportErro
         verdict: &verdict,
         was_cancelled,
         incomplete_reason: incomplete_reason(run),
+        client: client::Client::of(run),
         notes: notes(run, facts),
     };
     let mut files = Vec::new();
@@ -279,9 +283,15 @@ pub fn export(run: &RunData, facts: &ExportFacts) -> Result<Exported, ReportErro
     }
     let console = console::render(&summary, &files);
     files::write(&mut files, "Console Export", facts.dir.join(names.console()), console.as_bytes())?;
+    if run.gaps.as_ref().is_some_and(GapStore::has_failed) {
+        return Err(ReportError::GapsLost);
+    }
     let marker = serde_json::json!({"ready": true, "was_cancelled": was_cancelled, "partial": was_cancelled});
     files::write(&mut files, "Ready Marker", facts.dir.join(FileNames::READY), marker.to_string().as_bytes())?;
     log(&profiling, stamp.as_ref(), &verdict);
+    if let Some(warning) = summary.client.warning() {
+        tracing::warn!("{warning}");
+    }
     Ok(Exported { files, console, verdict, stamp, profiling, warmup })
 }
 

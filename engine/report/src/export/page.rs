@@ -203,23 +203,29 @@ fn checks(summary: &Summary<'_>) -> String {
 
 /// The client's own figures, in words.
 fn client(summary: &Summary<'_>) -> String {
-    let figures = super::agentx::client(summary);
+    let figures = summary.client.json();
     let mut out = String::new();
     let mut line = |name: &str, value: String| out += &table_row(&[name, &value]);
-    let saturated = figures["saturated"].as_bool().unwrap_or(false);
-    let word = if saturated {
-        "<span class=\"no\">no: requests left late, the results are the client's as well as the server's</span>"
-    } else {
-        "<span class=\"ok\">yes</span>"
+    let word = match &summary.client.saturated {
+        Some(reason) => format!("<span class=\"no\">no: {}</span>", escape(reason)),
+        None => "<span class=\"ok\">yes</span>".to_owned(),
     };
-    line("The client kept up", word.to_owned());
+    line("The client kept up", word);
     if let Some(late) = figures["lateness_ms"].as_object() {
         let ms =
             |key: &str| late.get(key).and_then(Value::as_f64).map_or_else(|| "N/A".into(), |ms| format!("{ms:.2}"));
         line("Sent after it was due, ms (P50 · P99 · max)", format!("{} · {} · {}", ms("p50"), ms("p99"), ms("max")));
     }
+    if let Some(stats) = &summary.client.stats {
+        for thread in &stats.threads {
+            let name = format!("Thread {}: CPU · loop lag, ms (P50 · P99 · max)", escape(&thread.name));
+            let (p50, p99, max) = (thread.lag_p50_ms, thread.lag_p99_ms, thread.lag_max_ms);
+            line(&name, format!("{:.1} % · {p50:.2} · {p99:.2} · {max:.2}", thread.cpu_share * 100.0));
+        }
+    }
     for (key, name) in [
         ("connections_opened", "Connections opened"),
+        ("connections_peak", "Connections open at once, at most"),
         ("connection_retries", "Requests sent again on a fresh connection"),
     ] {
         if let Some(count) = figures[key].as_u64() {

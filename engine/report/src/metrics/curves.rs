@@ -2,10 +2,11 @@
 //! (`results.md` §4.4). One sweep over all events makes all curves; only requests in progress are in memory twice.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 
 use super::statistics::{PERCENTILES, Stats, StatsKind};
-use crate::row::{Row, Timings};
+use crate::gaps::Loaded;
+use crate::row::Row;
 
 /// The span the curves and throughputs are about, Unix epoch ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,12 +131,12 @@ impl Level {
     }
 }
 
-/// One valid record, ready for the sweep.
+/// One valid record while the sweep passes it: only then are its gaps in memory.
 struct Request<'a> {
     start: i64,
     first: i64,
     end: i64,
-    timings: &'a Timings,
+    gaps: Loaded<'a>,
     isl: Option<f64>,
     osl: Option<f64>,
     /// Output tokens after the first in each gap longer than 0, if there is such a gap.
@@ -145,14 +146,15 @@ struct Request<'a> {
 impl<'a> Request<'a> {
     fn new(row: &'a Row) -> Option<Self> {
         let timings = row.timings()?;
-        let positive = timings.gaps.iter().filter(|gap| *gap > 0).count();
+        let gaps = timings.gaps.load();
+        let positive = gaps.iter().filter(|gap| *gap > 0).count();
         let osl = row.tokens.osl.map(|osl| osl as f64);
         let share = osl.filter(|_| positive > 0).map(|osl| (osl - 1.0).max(0.0) / positive as f64);
         Some(Self {
             start: row.start_ns,
             first: row.start_ns + timings.ttft,
             end: row.end_ns.max(row.start_ns + timings.latency),
-            timings,
+            gaps,
             isl: row.tokens.isl.map(|isl| isl as f64),
             osl,
             share,
@@ -171,13 +173,13 @@ impl<'a> Request<'a> {
 
     /// Decode rate during gap `index`, by chunk data.
     fn gap_rate(&self, index: usize) -> Option<f64> {
-        let gap = self.timings.gaps.get(index).filter(|gap| *gap > 0)?;
+        let gap = self.gaps.get(index).filter(|gap| *gap > 0)?;
         self.share.map(|share| share * 1e9 / gap as f64)
     }
 
     /// Tokens that arrive with each chunk after the first.
     fn chunk_tokens(&self) -> Option<f64> {
-        let chunks = self.timings.gaps.len();
+        let chunks = self.gaps.len();
         self.osl.filter(|_| chunks > 0).map(|osl| (osl - 1.0).max(0.0) / chunks as f64)
     }
 }
@@ -286,44 +288,52 @@ const CURVES: [&str; 14] = [
 /// The time-weighted metrics of `rows` over `window`, in the order of the table of metrics. Failed rows contribute
 /// nothing; curves to which no record contributes are absent.
 pub fn curves<'a>(rows: impl Iterator<Item = &'a Row>, window: Window) -> Vec<(&'static str, Stats)> {
-    let mut requests: Vec<Request<'_>> = rows.filter_map(Request::new).collect();
-    if requests.is_empty() || window.seconds().is_none() {
+    let mut rows: Vec<&Row> = rows.filter(|row| row.timings().is_some()).collect();
+    if rows.is_empty() || window.seconds().is_none() {
         return Vec::new();
     }
-    requests.sort_by_key(|request| request.start);
+    rows.sort_by_key(|row| row.start_ns);
     let mut levels = Levels::default();
     let mut samples: [Weighted; 14] = std::array::from_fn(|_| Weighted::new());
     let mut pending: BinaryHeap<Reverse<(i64, usize, Step)>> = BinaryHeap::new();
-    let mut upcoming = requests.iter().enumerate().peekable();
+    let mut upcoming = rows.into_iter().enumerate().peekable();
+    let mut open: BTreeMap<usize, Request<'_>> = BTreeMap::new();
     let mut now = window.start_ns;
     loop {
-        let next_start = upcoming.peek().map(|(_, request)| request.start);
+        let next_start = upcoming.peek().map(|(_, row)| row.start_ns);
         let next_step = pending.peek().map(|Reverse((at, _, _))| *at);
         let Some(at) = next_start.into_iter().chain(next_step).min() else { break };
         observe(&levels, &mut samples, now, at.min(window.end_ns));
         now = now.max(at);
         while let Some(Reverse((_, index, step))) = pending.peek().copied().filter(|Reverse((due, _, _))| *due <= at) {
             pending.pop();
-            let request = &requests[index];
-            match step {
-                Step::First => levels.first(request),
-                Step::Chunk(chunk) => levels.chunk(request, chunk),
-                Step::End => levels.end(request),
-            }
+            let Some(request) = open.get(&index) else { continue };
             let done = match step {
-                Step::First => 0,
-                Step::Chunk(chunk) => chunk + 1,
-                Step::End => continue,
+                Step::First => {
+                    levels.first(request);
+                    0
+                }
+                Step::Chunk(chunk) => {
+                    levels.chunk(request, chunk);
+                    chunk + 1
+                }
+                Step::End => {
+                    levels.end(request);
+                    open.remove(&index);
+                    continue;
+                }
             };
-            let next = match request.timings.gaps.get(done) {
+            let next = match request.gaps.get(done) {
                 Some(gap) => Reverse((at + gap, index, Step::Chunk(done))),
                 None => Reverse((request.end, index, Step::End)),
             };
             pending.push(next);
         }
-        while let Some((index, request)) = upcoming.next_if(|(_, request)| request.start <= at) {
-            levels.start(request);
+        while let Some((index, row)) = upcoming.next_if(|(_, row)| row.start_ns <= at) {
+            let Some(request) = Request::new(row) else { continue };
+            levels.start(&request);
             pending.push(Reverse((request.first, index, Step::First)));
+            open.insert(index, request);
         }
     }
     observe(&levels, &mut samples, now, window.end_ns);

@@ -3,6 +3,7 @@
 
 mod curves;
 mod phase;
+mod pool;
 mod record;
 mod reference;
 mod registry;

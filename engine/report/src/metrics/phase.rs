@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::curves::{Window, curves};
+use super::pool::pooled;
 use super::record::{self, measures};
 use super::registry::{METRICS, definition};
-use super::statistics::{Stats, StatsKind, distribution, error_adjusted, of_sorted, percentile};
-use crate::row::{Gaps, Row};
+use super::statistics::{Stats, StatsKind, distribution, error_adjusted, percentile};
+use crate::row::Row;
 use crate::tokens::TokenCounts;
 
 /// What the metrics need besides the records.
@@ -137,7 +138,8 @@ pub fn compute(rows: &[&Row], window: Option<Window>, overflows: u64, options: &
         let Some(metric) = definition(tag) else { continue };
         set.put(metric.tag, distribution(values));
     }
-    set.put("inter_chunk_latency", pooled_gaps(rows));
+    let gaps = rows.iter().filter_map(|row| row.timings()).map(|timings| &timings.gaps);
+    set.put("inter_chunk_latency", pooled(gaps));
     for (tag, source) in TOTALS {
         let sum = set.get(source).and_then(|stats| stats.sum);
         set.scalar(tag, sum);
@@ -238,19 +240,6 @@ impl Tally {
             set.put("theoretical_prefix_cache_hit", Some(stats));
         }
     }
-}
-
-/// Every chunk gap of every record as one sample, ms.
-fn pooled_gaps(rows: &[&Row]) -> Option<Stats> {
-    let gaps = || rows.iter().filter_map(|row| row.timings()).map(|timings| &timings.gaps);
-    if gaps().all(|gaps| matches!(gaps, Gaps::Short(_))) {
-        let mut pool: Vec<u32> = gaps().flat_map(|gaps| gaps.iter().map(|gap| gap as u32)).collect();
-        pool.sort_unstable();
-        return of_sorted(pool.len(), |index| f64::from(pool[index]) / 1e6);
-    }
-    let mut pool: Vec<i64> = gaps().flat_map(Gaps::iter).collect();
-    pool.sort_unstable();
-    of_sorted(pool.len(), |index| pool[index] as f64 / 1e6)
 }
 
 /// First start to last content chunk over valid records, seconds.

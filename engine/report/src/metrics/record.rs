@@ -64,7 +64,7 @@ pub fn measures(row: &Row, mode: TokenCounts) -> [(&'static str, Option<Measure>
 
     [
         ("time_to_first_token", ms(ttft)),
-        ("time_to_second_token", ms(ns(|t| t.gaps.get(0)))),
+        ("time_to_second_token", ms(ns(|t| t.gaps.first()))),
         ("time_to_first_output_token", ms(ns(|t| t.first_output))),
         ("request_latency", ms(latency)),
         ("decode_duration", ms(ns(|t| Some(t.latency - t.ttft)))),

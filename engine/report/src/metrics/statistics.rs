@@ -72,7 +72,7 @@ pub fn percentile(n: usize, value: impl Fn(usize) -> f64, q: f64) -> Option<f64>
 }
 
 /// Statistics of a sorted sample of `n` values; nothing when it is empty.
-pub(super) fn of_sorted(n: usize, value: impl Fn(usize) -> f64) -> Option<Stats> {
+fn of_sorted(n: usize, value: impl Fn(usize) -> f64) -> Option<Stats> {
     let last = n.checked_sub(1)?;
     let sum: f64 = (0..n).map(&value).sum();
     let avg = sum / n as f64;

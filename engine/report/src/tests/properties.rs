@@ -87,7 +87,7 @@ proptest! {
     #[test]
     fn gaps_keep_every_nanosecond(gaps in prop::collection::vec(0_i64..10_000_000_000, 0..50)) {
         let packed = Gaps::from_ns(gaps.iter().copied());
-        prop_assert_eq!(packed.iter().collect::<Vec<_>>(), gaps);
+        prop_assert_eq!(packed.load().iter().collect::<Vec<_>>(), gaps);
     }
 
     #[test]
