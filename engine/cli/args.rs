@@ -288,6 +288,9 @@ pub(crate) struct SynthArgs {
     /// Helpers compared with the published corpora: 0 for none, 2 for twice as many [default: 1]
     #[arg(long, value_name = "X")]
     pub(crate) helpers: Option<f64>,
+    /// Most helpers that start together [default: 8]
+    #[arg(long, value_name = "N")]
+    pub(crate) fan_out: Option<u32>,
     /// All recorded times are multiplied by this [default: 1]
     #[arg(long, value_name = "X")]
     pub(crate) pace: Option<f64>,

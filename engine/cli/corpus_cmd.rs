@@ -23,6 +23,7 @@ pub(crate) fn synth(args: &SynthArgs) -> CommandResult {
         turns: args.turns.unwrap_or(defaults.turns),
         max_context: args.max_context.unwrap_or(defaults.max_context),
         helpers: args.helpers.unwrap_or(defaults.helpers),
+        fan_out: args.fan_out.unwrap_or(defaults.fan_out),
         pace: args.pace.unwrap_or(defaults.pace),
     };
     options.validate().map_err(|error| Failure::Usage(error.to_string()))?;

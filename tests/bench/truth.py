@@ -18,6 +18,8 @@ with tempfile.TemporaryDirectory() as folder, common.Server("--ttft-ms", 20, "--
     ttft, itl, late, chunks = [], [], [], 0
     for record in common.records(out):
         metadata, metrics = record["metadata"], record["metrics"]
+        if metadata["benchmark_phase"] != "profiling":
+            continue
         line = served.get(metadata.get("x_request_id"))
         if line is None or "time_to_first_token" not in metrics:
             continue

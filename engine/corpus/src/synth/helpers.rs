@@ -34,7 +34,7 @@ impl Session<'_> {
             self.side_job(start);
         }
         if self.dice.chance(0.026 * often) {
-            let count = parallel(&mut self.dice);
+            let count = parallel(&mut self.dice).min(self.options.fan_out);
             let background = self.dice.chance(0.4);
             let ends = (0..count).map(|_| self.agent(start)).fold(end, f64::max);
             if !background {
@@ -42,7 +42,7 @@ impl Session<'_> {
             }
         } else if self.dice.chance(0.016 * often) {
             let group = self.dice.chance(0.15);
-            let count = if group { self.dice.between(3, 5) } else { 1 };
+            let count = if group { self.dice.between(3, 5).min(self.options.fan_out) } else { 1 };
             let ends = (0..count).map(|number| self.worker(start, number, context)).fold(end, f64::max);
             if group || self.dice.chance(0.6) {
                 return ends;

@@ -32,6 +32,8 @@ pub struct SynthOptions {
     pub max_context: u64,
     /// Helpers of a session compared with the published corpora: 0 for none, 2 for twice as many.
     pub helpers: f64,
+    /// Most helpers that start together; a run asks for open files for twice as many on each lane.
+    pub fan_out: u32,
     /// All times are multiplied by this: 1 as recorded, 0.05 for a quick try.
     pub pace: f64,
 }
@@ -46,6 +48,7 @@ impl Default for SynthOptions {
             turns: 45,
             max_context: 400_000,
             helpers: 1.0,
+            fan_out: 8,
             pace: 1.0,
         }
     }
@@ -87,6 +90,7 @@ impl SynthOptions {
         check("block_size", f64::from(self.block_size), 1.0, 4096.0, " tokens")?;
         check("turns", f64::from(self.turns), 2.0, 2000.0, "")?;
         check("helpers", self.helpers, 0.0, 10.0, "")?;
+        check("fan_out", f64::from(self.fan_out), 1.0, 64.0, " helpers")?;
         check("pace", self.pace, 1e-6, 1000.0, "")?;
         let least = (16 * u64::from(self.block_size)).max(4096) as f64;
         check("max_context", self.max_context as f64, least, 10_000_000.0, " tokens (at least 16 blocks)")

@@ -30,6 +30,7 @@ const SYNTHETIC: &[KeySpec] = &[
         Kind::Number { min: 0.0, max: 10.0, open: false },
         "Helpers compared with published corpora; 0: none.",
     ),
+    KeySpec::new("fan_out", Kind::Int { min: 1, max: 64 }, "Most helpers that start together."),
     KeySpec::new(
         "pace",
         Kind::Number { min: 1e-6, max: 1000.0, open: false },
