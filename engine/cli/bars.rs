@@ -6,6 +6,8 @@ use agentx_report::Snapshot;
 use agentx_types::{Nanos, Phase};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::progress::clock;
+
 /// The bar on the screen: whoever writes a line to stderr has it step aside.
 static SHOWN: Mutex<Option<ProgressBar>> = Mutex::new(None);
 
@@ -70,14 +72,6 @@ impl Bars {
         *SHOWN.lock().unwrap_or_else(PoisonError::into_inner) = None;
         self.bar.abandon();
     }
-}
-
-fn clock(seconds: f64) -> String {
-    let whole = seconds.max(0.0).round() as u64;
-    if whole >= 3600 {
-        return format!("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
-    }
-    format!("{:02}:{:02}", whole / 60, whole % 60)
 }
 
 fn view(snapshot: &Snapshot, now: Nanos, duration: Option<f64>, warmup: Option<u64>) -> Option<View> {
@@ -150,7 +144,6 @@ mod tests {
         assert_eq!(shown.map(|view| view.tail).as_deref(), Some("[00:10<00:30] sent 5 done 2 err 0 40 tok/s"));
         let grace = view(&snapshot, at(43.0), Some(40.0), None).map(|v| (v.stage, v.head, v.share));
         assert_eq!(grace, Some(("grace", "Grace: 2/5".into(), Some(0.4))));
-        assert_eq!(clock(3725.2), "1:02:05");
         assert_eq!(view(&Snapshot::default(), at(1.0), None, None), None);
     }
 }

@@ -6,7 +6,7 @@ use agentx_corpus::Hub;
 use agentx_corpus::synth::SynthOptions;
 use agentx_plan::{ResolvedPlan, resolve_alias};
 
-use crate::corpus_cmd::write_synthetic;
+use crate::corpus::write_synthetic;
 use crate::failure::Failure;
 use crate::logging;
 

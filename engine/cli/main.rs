@@ -4,8 +4,7 @@ mod args;
 mod bars;
 mod check;
 mod compare;
-mod corpora;
-mod corpus_cmd;
+mod corpus;
 mod corpus_source;
 mod dashboard;
 mod failure;
@@ -24,6 +23,7 @@ mod run;
 mod runs;
 mod scraping;
 mod screen;
+mod selftest;
 mod settings;
 mod simulate;
 mod verify;
@@ -48,8 +48,8 @@ fn main() -> ExitCode {
         Command::Scenario(ScenarioCommand::Show { name, scenario_dir }) => {
             check::show_scenario(&name, scenario_dir.as_deref())
         }
-        Command::Corpus(CorpusCommand::List) => corpora::list(),
-        Command::Corpus(CorpusCommand::Fetch { name }) => corpora::fetch(&name),
+        Command::Corpus(CorpusCommand::List) => corpus::list(),
+        Command::Corpus(CorpusCommand::Fetch { name }) => corpus::fetch(&name),
         Command::Schema { of } => check::schema(of),
         Command::Completions { shell } => check::completions(shell),
         Command::Inspect(args) => inspect::inspect(&args),
@@ -59,8 +59,9 @@ fn main() -> ExitCode {
         Command::Compare(args) => compare::compare(&args),
         Command::Simulate(args) => simulate::simulate(&args),
         Command::Verify(args) => verify::verify(&args),
-        Command::Corpus(CorpusCommand::Synth(args)) => corpus_cmd::synth(&args),
+        Command::Corpus(CorpusCommand::Synth(args)) => corpus::synth(&args),
         Command::MockServer(args) => mock::serve(&args),
+        Command::Selftest(args) => selftest::selftest(&args),
     };
     match result {
         Ok(code) => ExitCode::from(code),

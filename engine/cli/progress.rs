@@ -172,6 +172,15 @@ impl Lines {
     }
 }
 
+/// A span as a stopwatch shows it: `02:05`, from an hour on `26:02:05`.
+pub(crate) fn clock(seconds: f64) -> String {
+    let whole = seconds.max(0.0).round() as u64;
+    if whole >= 3600 {
+        return format!("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
+    }
+    format!("{:02}:{:02}", whole / 60, whole % 60)
+}
+
 /// `Profiling  45% | 20s of 45s | sent=12 done=10 in_flight=2 errors=0 | 81.3 tok/s out`
 fn line(snapshot: &Snapshot, now: Nanos, duration: Option<f64>) -> Option<String> {
     if snapshot.phase != Some(Phase::Profiling) {
@@ -199,6 +208,12 @@ fn line(snapshot: &Snapshot, now: Nanos, duration: Option<f64>) -> Option<String
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn spans_are_read_like_a_stopwatch() {
+        let spans = [-1.0, 59.6, 3599.4, 3725.2, 93_725.0];
+        assert_eq!(spans.map(clock), ["00:00", "01:00", "59:59", "1:02:05", "26:02:05"]);
+    }
 
     #[test]
     fn only_profiling_has_a_line() {

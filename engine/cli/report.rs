@@ -12,6 +12,7 @@ use serde_json::Value;
 use crate::CommandResult;
 use crate::args::ReportArgs;
 use crate::failure::Failure;
+use crate::runs::PartOf;
 use crate::{logging, out, settings};
 
 /// The command.
@@ -71,6 +72,7 @@ pub(crate) fn plan_of(lock: &Value, dir: &Path) -> Result<ResolvedPlan, Failure>
 /// What the exports say besides records and journal, from a lock file: the same as during the run.
 pub(crate) fn facts_of(lock: &Value, dir: &Path) -> Result<ExportFacts, Failure> {
     let plan = plan_of(lock, dir)?;
+    let part = PartOf::of(dir);
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_string);
     let list = |value: &Value| value.as_array().into_iter().flatten().cloned().collect::<Vec<Value>>();
     let scenario = lock["scenario"].as_object().map(|scenario| ScenarioFacts {
@@ -109,7 +111,9 @@ pub(crate) fn facts_of(lock: &Value, dir: &Path) -> Result<ExportFacts, Failure>
         dataset: lock.get("dataset").filter(|dataset| !dataset.is_null()).cloned(),
         models: plan.model.names.clone(),
         server_formats: plan.metrics.server.formats.clone(),
-        log_file: Some(log_file(dir)),
+        log_file: Some(log_file(part.as_ref().map_or(dir, |part| &part.set))),
+        trial: part.as_ref().map_or(0, |part| part.trial),
+        run_label: part.map(|part| part.label),
         ..ExportFacts::new(dir.to_path_buf())
     })
 }

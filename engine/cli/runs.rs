@@ -108,6 +108,40 @@ fn prepare(plan: &ResolvedPlan, overwrite: bool) -> Result<PathBuf, Failure> {
     Ok(dir)
 }
 
+/// Name and folder of one of several runs; trials count from 0.
+fn label(trial: u32) -> String {
+    format!("run_{:04}", trial + 1)
+}
+
+/// What a folder says of the run in it, when that was one of several.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct PartOf {
+    /// The folder of the whole set.
+    pub(crate) set: PathBuf,
+    /// `run_0001`.
+    pub(crate) label: String,
+    /// From 0.
+    pub(crate) trial: u32,
+}
+
+impl PartOf {
+    /// Reads it from the folder's place: `…/profile_runs/run_0001`.
+    pub(crate) fn of(dir: &Path) -> Option<Self> {
+        // `.` has no name of its own.
+        let named = |dir: &Path| {
+            let (runs, label) = (dir.parent()?, dir.file_name()?.to_str()?);
+            let trial = label.strip_prefix("run_")?.parse::<u32>().ok()?.checked_sub(1)?;
+            let is_part = runs.file_name()? == RUNS && label == self::label(trial);
+            is_part.then(|| Self {
+                set: runs.parent().map(Path::to_path_buf).unwrap_or_default(),
+                label: label.into(),
+                trial,
+            })
+        };
+        named(dir).or_else(|| named(&fs::canonicalize(dir).ok()?))
+    }
+}
+
 /// Several runs of one plan, one after the other.
 struct Series<'a> {
     loaded: &'a Loaded,
@@ -133,7 +167,7 @@ impl Series<'_> {
             if trial > 0 && !self.pause(runs.cooldown.0) {
                 break;
             }
-            let label = format!("run_{:04}", trial + 1);
+            let label = label(trial);
             tracing::info!("{label}: run {} of at most {count}", trial + 1);
             self.one(trial, label)?;
             if self.whole.interrupts.raised() || self.settled()? {
@@ -351,4 +385,26 @@ fn child(base: &Loaded, trial: u32, draw: &dyn Fn() -> u64) -> Loaded {
         }
     }
     loaded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_of_a_set_is_known_by_its_place() {
+        let part = PartOf::of(Path::new("out/set/profile_runs/run_0012"));
+        let expected = PartOf { set: "out/set".into(), label: label(11), trial: 11 };
+        assert_eq!(part, Some(expected));
+        assert_eq!(PartOf::of(Path::new("profile_runs/run_0001")).map(|part| part.set), Some(PathBuf::new()));
+        for other in ["out/run_0001", "profile_runs/run_0000", "profile_runs/run_1", "profile_runs/run_x", "run_0001"] {
+            assert_eq!(PartOf::of(Path::new(other)), None, "{other}");
+        }
+        let folder = tempfile::tempdir().unwrap_or_else(|error| panic!("{error}"));
+        let dir = folder.path().join("profile_runs/run_0002");
+        assert!(fs::create_dir_all(&dir).is_ok());
+        let dotted = PartOf::of(&dir.join("..").join("run_0002").join("."));
+        assert_eq!(dotted.map(|part| part.trial), Some(1));
+        assert_eq!(PartOf::of(&dir.join("inner/..")).map(|part| part.trial), None, "no such folder");
+    }
 }

@@ -13,8 +13,19 @@ fn every_plan_passes_check() {
 
 #[test]
 fn help_has_an_example_for_every_command() {
-    let commands =
-        ["run", "check", "explain", "diff", "scenario", "inspect", "snapshot", "lanes", "simulate", "mock-server"];
+    let commands = [
+        "run",
+        "check",
+        "explain",
+        "diff",
+        "scenario",
+        "inspect",
+        "snapshot",
+        "lanes",
+        "simulate",
+        "mock-server",
+        "selftest",
+    ];
     for command in commands {
         let output = run(&[command, "--help"]);
         assert_eq!(output.status.code(), Some(0), "{command}");
@@ -90,4 +101,34 @@ fn scenarios_are_listed_and_shown() {
         shown.trim(),
         std::fs::read_to_string(root().join("scenarios/inferencex-agentx-mvp.v1.toml")).unwrap().trim()
     );
+}
+
+#[test]
+fn a_selftest_drives_lanes_against_a_server_of_its_own() {
+    let output = run(&["selftest", "--seconds", "2", "--min-lanes", "2", "--max-lanes", "4", "--format", "json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let result: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+    // How far it gets is this machine's matter; the first step is always made.
+    let first = &result["steps"][0];
+    assert_eq!((&first["lanes"], &first["errors"]), (&2.into(), &0.into()));
+    let rate = first["chunks_per_second"].as_f64().unwrap();
+    assert!(rate > 5.0 && rate < 101.0, "two lanes, at most 50 chunks a second each: {rate}");
+    assert!(!result["limit"].as_str().unwrap().is_empty());
+    if cfg!(target_os = "linux") {
+        assert!(first["client_cpu_us_per_chunk"].as_f64().unwrap() > 0.0);
+        assert!(first["memory_mb"].as_f64().unwrap() > 1.0);
+    }
+    let wrong = run(&["selftest", "--min-lanes", "9", "--max-lanes", "8"]);
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(stderr(&wrong).contains("--min-lanes 9 is above --max-lanes 8"), "{}", stderr(&wrong));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_selftest_says_when_too_few_files_may_be_open() {
+    let command = "ulimit -n 100 && exec \"$0\" selftest --min-lanes 64";
+    let output = std::process::Command::new("sh").args(["-c", command, env!("CARGO_BIN_EXE_agentx")]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let said = stderr(&output);
+    assert!(said.contains("192 open files are needed") && said.contains("hard limit is 100"), "{said}");
 }

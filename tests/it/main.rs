@@ -7,7 +7,6 @@ mod golden;
 mod page;
 mod plans;
 mod report;
-mod run;
 mod runs;
 mod support;
 mod verify;

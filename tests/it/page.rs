@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::run::{OWN_SERVER, plan, run};
+use crate::support::{OWN_SERVER, quick_plan, run_plan, stderr};
 
 const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "chrome"];
 
@@ -25,8 +25,8 @@ fn the_page_renders_without_errors_and_shows_every_lane() {
     };
     let temp = tempfile::tempdir().unwrap();
     let out = temp.path().join("run");
-    let ended = run(&plan(OWN_SERVER, 3.0, ""), &out, &[]);
-    assert_eq!(ended.status.code(), Some(0), "{}", String::from_utf8_lossy(&ended.stderr));
+    let ended = run_plan(&quick_plan(OWN_SERVER, 3.0, ""), &out, &[]);
+    assert_eq!(ended.status.code(), Some(0), "{}", stderr(&ended));
     let dom = open(&browser, &out.join("report.html"), &temp.path().join("profile"));
     let records = std::fs::read_to_string(out.join("profile_export.jsonl")).unwrap().lines().count();
     assert_eq!(attribute(&dom, "errors"), None);

@@ -2,31 +2,42 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 
-use crate::run::{OWN_SERVER, Server, agentx, plan, run, start};
+use crate::support::{MockServer, OWN_SERVER, agentx, json, lines, quick_plan, run_plan, start_plan, stderr, stdout};
 
-fn json(path: &Path) -> Value {
-    serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
+/// A mock server that notes what it saw.
+struct LoggingServer {
+    server: MockServer,
+    log: PathBuf,
 }
 
-fn lines(path: &Path) -> Vec<Value> {
-    fs::read_to_string(path).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+impl LoggingServer {
+    fn start(dir: &Path) -> Self {
+        let log = dir.join("server.jsonl");
+        let server = MockServer::start(&["--ttft-ms", "10", "--itl-ms", "1", "--log", log.to_str().unwrap()]);
+        Self { server, log }
+    }
+
+    /// For [`quick_plan`].
+    fn target(&self) -> String {
+        format!("urls: [\"{}\"]", self.server.url)
+    }
 }
 
 fn report(dir: &Path) -> std::process::Output {
-    agentx().arg("report").arg(dir).arg("--html").output().unwrap()
+    agentx(&["report"]).arg(dir).arg("--html").output().unwrap()
 }
 
 #[test]
 fn a_finished_run_is_rebuilt_to_the_last_byte() {
     let temp = tempfile::tempdir().unwrap();
     let out = temp.path().join("run");
-    let ended = run(&plan(OWN_SERVER, 3.0, "output:\n  slice_duration: 1\n"), &out, &[]);
-    assert_eq!(ended.status.code(), Some(0), "{}", String::from_utf8_lossy(&ended.stderr));
+    let ended = run_plan(&quick_plan(OWN_SERVER, 3.0, "output:\n  slice_duration: 1\n"), &out, &[]);
+    assert_eq!(ended.status.code(), Some(0), "{}", stderr(&ended));
     let exports = [
         "profile_export_aiperf.json",
         "profile_export_aiperf.csv",
@@ -40,12 +51,12 @@ fn a_finished_run_is_rebuilt_to_the_last_byte() {
         fs::remove_file(out.join(name)).unwrap();
     }
     let rebuilt = report(&out);
-    assert_eq!(rebuilt.status.code(), Some(0), "{}", String::from_utf8_lossy(&rebuilt.stderr));
+    assert_eq!(rebuilt.status.code(), Some(0), "{}", stderr(&rebuilt));
     for (name, before) in exports.iter().zip(before) {
         assert!(fs::read(out.join(name)).unwrap() == before, "{name} differs");
     }
-    assert!(String::from_utf8_lossy(&rebuilt.stdout).contains("Time to First Token (ms)"), "the tables are shown");
-    assert_eq!(json(&out.join("profile_export_aiperf.json"))["is_complete"], true);
+    assert!(stdout(&rebuilt).contains("Time to First Token (ms)"), "the tables are shown");
+    assert_eq!(json(out.join("profile_export_aiperf.json"))["is_complete"], true);
 }
 
 fn now_ns() -> i64 {
@@ -55,9 +66,9 @@ fn now_ns() -> i64 {
 }
 
 /// Kills a run after `seconds`; what `report` makes of it agrees with what the server saw until a second before.
-fn kill_after(seconds: f64, server: &Server, dir: &Path) {
+fn kill_after(seconds: f64, server: &LoggingServer, dir: &Path) {
     let out = dir.join(format!("killed-{seconds:.3}"));
-    let mut child = start(&plan(&server.target(), 60.0, ""), &out, &[]);
+    let mut child = start_plan(&quick_plan(&server.target(), 60.0, ""), &out, &[]);
     std::thread::sleep(Duration::from_secs_f64(seconds));
     let killed_at = now_ns();
     child.kill().unwrap();
@@ -67,9 +78,9 @@ fn kill_after(seconds: f64, server: &Server, dir: &Path) {
         return;
     }
     let rebuilt = report(&out);
-    let said = String::from_utf8_lossy(&rebuilt.stderr).into_owned();
+    let said = stderr(&rebuilt);
     assert_eq!(rebuilt.status.code(), Some(0), "after {seconds} s: {said}");
-    let summary = json(&out.join("profile_export_aiperf.json"));
+    let summary = json(out.join("profile_export_aiperf.json"));
     assert_eq!(summary["is_complete"], false);
     assert_eq!(summary["was_cancelled"], true);
     assert!(summary["incomplete_reason"].as_str().unwrap().contains("killed"));
@@ -104,7 +115,7 @@ fn kill_after(seconds: f64, server: &Server, dir: &Path) {
 #[test]
 fn a_killed_run_is_rebuilt() {
     let temp = tempfile::tempdir().unwrap();
-    let server = Server::start(temp.path());
+    let server = LoggingServer::start(temp.path());
     kill_after(4.2, &server, temp.path());
 }
 
@@ -112,7 +123,7 @@ fn a_killed_run_is_rebuilt() {
 #[ignore = "takes two minutes; the short form above is part of every run"]
 fn a_run_killed_at_20_instants_is_rebuilt_each_time() {
     let temp = tempfile::tempdir().unwrap();
-    let server = Server::start(temp.path());
+    let server = LoggingServer::start(temp.path());
     let mut state = now_ns() as u64;
     for _ in 0..20 {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -124,8 +135,8 @@ fn a_run_killed_at_20_instants_is_rebuilt_each_time() {
 fn a_torn_line_is_cut_off_and_a_lost_plan_is_said() {
     let temp = tempfile::tempdir().unwrap();
     let out = temp.path().join("run");
-    let ended = run(&plan(OWN_SERVER, 2.0, ""), &out, &[]);
-    assert_eq!(ended.status.code(), Some(0), "{}", String::from_utf8_lossy(&ended.stderr));
+    let ended = run_plan(&quick_plan(OWN_SERVER, 2.0, ""), &out, &[]);
+    assert_eq!(ended.status.code(), Some(0), "{}", stderr(&ended));
     let records = out.join("profile_export.jsonl");
     let whole = fs::read(&records).unwrap();
     let mut torn = whole.clone();
@@ -133,7 +144,7 @@ fn a_torn_line_is_cut_off_and_a_lost_plan_is_said() {
     fs::write(&records, &torn).unwrap();
     fs::remove_file(out.join("plan.lock.json")).unwrap();
     let rebuilt = report(&out);
-    let said = String::from_utf8_lossy(&rebuilt.stderr).into_owned();
+    let said = stderr(&rebuilt);
     assert_eq!(rebuilt.status.code(), Some(0), "{said}");
     assert!(said.contains("holds no plan.lock.json") && said.contains("the last line was torn"), "{said}");
     assert_eq!(fs::read(&records).unwrap(), whole);
@@ -143,7 +154,7 @@ fn a_torn_line_is_cut_off_and_a_lost_plan_is_said() {
 fn what_cannot_be_rebuilt_is_one_clear_error() {
     let temp = tempfile::tempdir().unwrap();
     let rebuilt = report(temp.path());
-    let said = String::from_utf8_lossy(&rebuilt.stderr).into_owned();
+    let said = stderr(&rebuilt);
     assert_eq!(rebuilt.status.code(), Some(1));
     assert!(said.contains("error: ") && said.contains("name the folder of a run"), "{said}");
 }
@@ -153,11 +164,11 @@ fn results_of_one_workload_compare_and_others_do_not() {
     let temp = tempfile::tempdir().unwrap();
     let dirs = ["a", "b", "c"].map(|name| temp.path().join(name));
     for (dir, more) in dirs.iter().zip([&[][..], &[], &["--set", "load.concurrency=2"]]) {
-        let ended = run(&plan(OWN_SERVER, 2.0, ""), dir, more);
-        assert_eq!(ended.status.code(), Some(0), "{}", String::from_utf8_lossy(&ended.stderr));
+        let ended = run_plan(&quick_plan(OWN_SERVER, 2.0, ""), dir, more);
+        assert_eq!(ended.status.code(), Some(0), "{}", stderr(&ended));
     }
     let compare =
-        |right: &Path, more: &[&str]| agentx().arg("compare").arg(&dirs[0]).arg(right).args(more).output().unwrap();
+        |right: &Path, more: &[&str]| agentx(&["compare"]).arg(&dirs[0]).arg(right).args(more).output().unwrap();
     let same = compare(&dirs[1], &["--format", "json"]);
     let value: Value = serde_json::from_slice(&same.stdout).unwrap();
     assert_eq!((same.status.code(), &value["comparable"]), (Some(0), &Value::Bool(true)));
@@ -165,11 +176,11 @@ fn results_of_one_workload_compare_and_others_do_not() {
         value["figures"].as_array().unwrap().iter().find(|f| f["tag"] == "time_to_first_token" && f["stat"] == "p50");
     assert!(ttft.unwrap()["changes"][0]["percent"].is_number(), "{ttft:?}");
     let other = compare(&dirs[2], &[]);
-    let said = String::from_utf8_lossy(&other.stderr).into_owned();
+    let said = stderr(&other);
     assert_eq!(other.status.code(), Some(1));
     assert!(said.contains("load.concurrency: 3 | 2") && said.contains("--force"), "{said}");
     let forced = compare(&dirs[2], &["--force", "--format", "markdown"]);
-    let text = String::from_utf8_lossy(&forced.stdout).into_owned();
+    let text = stdout(&forced);
     assert!(text.starts_with("NOT COMPARABLE") && text.contains("| Metric | a | c | c vs a |"), "{text}");
 }
 
@@ -179,9 +190,9 @@ fn an_unwritable_folder_is_one_clear_error() {
     let file = temp.path().join("file");
     fs::write(&file, "").unwrap();
     let plan_file = temp.path().join("plan.yaml");
-    fs::write(&plan_file, plan(OWN_SERVER, 2.0, "")).unwrap();
-    let ended = agentx().arg("run").arg(&plan_file).arg("--out").arg(file.join("below")).output().unwrap();
-    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    fs::write(&plan_file, quick_plan(OWN_SERVER, 2.0, "")).unwrap();
+    let ended = agentx(&["run"]).arg(&plan_file).arg("--out").arg(file.join("below")).output().unwrap();
+    let said = stderr(&ended);
     assert_eq!(ended.status.code(), Some(1), "{said}");
     assert!(said.contains("error: cannot create") && said.contains("choose another output folder"), "{said}");
 }
@@ -189,12 +200,12 @@ fn an_unwritable_folder_is_one_clear_error() {
 #[test]
 fn whole_exchanges_are_kept_without_secrets() {
     let temp = tempfile::tempdir().unwrap();
-    let server = Server::start(temp.path());
+    let server = LoggingServer::start(temp.path());
     let out = temp.path().join("run");
-    let target = format!("{}  api_key: sk-hidden-1\n  headers:\n    x-tenant: hidden-2\n", server.target());
+    let target = format!("{}, api_key: sk-hidden-1, headers: {{x-tenant: hidden-2}}", server.target());
     let output = "output:\n  level: raw\n  http_trace: true\n  responses: true\n";
-    let ended = run(&plan(&target, 2.0, output), &out, &[]);
-    assert_eq!(ended.status.code(), Some(0), "{}", String::from_utf8_lossy(&ended.stderr));
+    let ended = run_plan(&quick_plan(&target, 2.0, output), &out, &[]);
+    assert_eq!(ended.status.code(), Some(0), "{}", stderr(&ended));
     let records = lines(&out.join("profile_export.jsonl"));
     let raw: BTreeMap<String, Value> = lines(&out.join("profile_export_raw.jsonl"))
         .into_iter()
@@ -216,7 +227,7 @@ fn whole_exchanges_are_kept_without_secrets() {
                 >= record["metadata"]["request_start_ns"].as_i64().unwrap()
         );
     }
-    let outputs = json(&out.join("outputs.json"));
+    let outputs = json(out.join("outputs.json"));
     assert_eq!(outputs["data"].as_array().unwrap().len(), records.len());
     for entry in fs::read_dir(&out).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file()) {
         let text = fs::read_to_string(&entry).unwrap();
@@ -226,5 +237,5 @@ fn whole_exchanges_are_kept_without_secrets() {
         }
     }
     let rebuilt = report(&out);
-    assert_eq!(rebuilt.status.code(), Some(0), "{}", String::from_utf8_lossy(&rebuilt.stderr));
+    assert_eq!(rebuilt.status.code(), Some(0), "{}", stderr(&rebuilt));
 }

@@ -31,15 +31,17 @@ pub(crate) fn shared(name: &str) -> Option<PathBuf> {
     None
 }
 
-/// A command line of the binary, in the workspace's folder and with a clean environment.
+/// A command line of the binary, in the workspace's folder, with no variables that would change a plan, and no network.
 pub(crate) fn agentx(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_agentx"));
     command.args(arguments).current_dir(root());
-    for (name, _) in std::env::vars() {
-        if name.starts_with("AGENTX_") || name.starts_with("AIPERF_") {
-            command.env_remove(name);
+    for (name, _) in std::env::vars_os() {
+        let name = name.to_string_lossy();
+        if ["AGENTX_", "AIPERF_", "HF_"].iter().any(|prefix| name.starts_with(prefix)) {
+            command.env_remove(&*name);
         }
     }
+    command.env("HF_HUB_OFFLINE", "1").env_remove("XDG_CACHE_HOME");
     command
 }
 
@@ -56,9 +58,16 @@ pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
+/// A JSON file.
+pub(crate) fn json(path: impl AsRef<Path>) -> Value {
+    let path = path.as_ref();
+    let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
 /// The summary in a result folder.
 pub(crate) fn summary(folder: &Path) -> Value {
-    serde_json::from_str(&fs::read_to_string(folder.join("profile_export_aiperf.json")).unwrap()).unwrap()
+    json(folder.join("profile_export_aiperf.json"))
 }
 
 /// The records in a result folder.
@@ -96,7 +105,7 @@ impl Drop for MockServer {
     }
 }
 
-/// A plan on the demo corpus against `url`, `seconds` of profiling.
+/// A plan file on the demo corpus and under a scenario against `url`, `seconds` of profiling.
 pub(crate) fn plan(folder: &Path, url: &str, seconds: f64, more: &str) -> PathBuf {
     let path = folder.join("plan.yaml");
     let text = format!(
@@ -108,4 +117,33 @@ pub(crate) fn plan(folder: &Path, url: &str, seconds: f64, more: &str) -> PathBu
     );
     fs::write(&path, text).unwrap();
     path
+}
+
+/// A server within the run, for [`quick_plan`].
+pub(crate) const OWN_SERVER: &str = "mock: {ttft_ms: 10, itl_ms: 1}";
+
+/// The text of a plan on the demo corpus without scenario and with next to no idle time: `seconds` of profiling against
+/// `target`, with `more` lines.
+pub(crate) fn quick_plan(target: &str, seconds: f64, more: &str) -> String {
+    format!(
+        "agentx: 1\ntitle: test\ntarget: {{streaming: true, {target}}}\nmodel: {{names: [demo-model]}}\n\
+         tokenizer: {{source: builtin, token_counts: server}}\n\
+         corpus: {{path: \"builtin:demo\", format: weka_trace}}\nload: {{concurrency: 3}}\n\
+         timing: {{system_idle_cap: 0.3, turn_delay_cap: 0.4}}\n\
+         profiling: {{duration: {seconds}, grace: 5}}\nsampling: {{seed: 7}}\n{more}\n"
+    )
+}
+
+/// Writes `plan` beside `out` and starts it.
+pub(crate) fn start_plan(plan: &str, out: &Path, more: &[&str]) -> Child {
+    let file = out.with_extension("yaml");
+    fs::write(&file, plan).unwrap();
+    let mut command = agentx(&["run"]);
+    command.arg(&file).arg("--out").arg(out).args(["--overwrite", "--ui", "none"]).args(more);
+    command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// Writes `plan` beside `out` and runs it to its end.
+pub(crate) fn run_plan(plan: &str, out: &Path, more: &[&str]) -> Output {
+    start_plan(plan, out, more).wait_with_output().unwrap()
 }

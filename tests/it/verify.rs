@@ -2,22 +2,14 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 
 use serde_json::Value;
+
+use crate::support::{run, stderr, stdout};
 
 const RECORDS: &str = "profile_export.jsonl";
 const EVENTS: &str = "events.jsonl";
 const SUMMARY: &str = "profile_export_aiperf.json";
-
-fn agentx(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_agentx"))
-        .args(arguments)
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .env_remove("AGENTX_LOG")
-        .output()
-        .expect("the binary runs")
-}
 
 fn text(path: &Path) -> &str {
     path.to_str().expect("a readable path")
@@ -26,9 +18,9 @@ fn text(path: &Path) -> &str {
 fn simulate(dir: &Path, more: &[&str]) {
     let mut arguments = vec!["simulate", "plans/demo.yaml", "--latency", "fixed:800", "--events", "--out", text(dir)];
     arguments.extend_from_slice(more);
-    let output = agentx(&arguments);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let forecast = String::from_utf8_lossy(&output.stdout).to_string();
+    let output = run(&arguments);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let forecast = stdout(&output);
     for name in ["warm-up", "prompt tokens", "output tokens", "cache hits", "in flight", "idle jumps", "traces"] {
         assert!(forecast.contains(name), "{forecast}");
     }
@@ -61,8 +53,8 @@ fn tampered(from: &Path, file: &str, change: impl FnOnce(&mut Vec<Value>)) -> te
 
 /// The checks that fail on a result.
 fn failed(dir: &Path) -> Vec<String> {
-    let output = agentx(&["verify", text(dir)]);
-    let told = String::from_utf8_lossy(&output.stdout).to_string();
+    let output = run(&["verify", text(dir)]);
+    let told = stdout(&output);
     let names: Vec<String> = told
         .lines()
         .filter_map(|line| line.strip_prefix("FAILED  "))
@@ -152,6 +144,6 @@ fn a_result_without_events_is_checked_by_its_records() {
     simulate(&result, &["--set", "warmup.requests_per_lane=2"]);
     fs::remove_file(result.join("events.jsonl")).expect("the event log");
     assert_eq!(failed(&result), Vec::<String>::new());
-    let output = agentx(&["verify", text(&result)]);
-    assert!(String::from_utf8_lossy(&output.stdout).contains("skipped invariants"), "{output:?}");
+    let output = run(&["verify", text(&result)]);
+    assert!(stdout(&output).contains("skipped invariants"), "{output:?}");
 }

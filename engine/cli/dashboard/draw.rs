@@ -9,6 +9,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Gauge, Paragraph, Sparkline};
 
 use super::{Point, View};
+use crate::progress::clock;
 
 /// From this width on panels stand side by side.
 const WIDE: u16 = 130;
@@ -66,14 +67,6 @@ fn halves(area: Rect) -> [Rect; 2] {
 
 fn block(title: &str) -> Block<'_> {
     Block::bordered().border_style(Style::new().fg(Color::DarkGray)).title(title)
-}
-
-fn clock(seconds: f64) -> String {
-    let whole = seconds.max(0.0).round() as u64;
-    if whole >= 3600 {
-        return format!("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
-    }
-    format!("{:02}:{:02}", whole / 60, whole % 60)
 }
 
 /// Phase, share done, elapsed and estimate.

@@ -20,10 +20,10 @@ const SUFFIXES: [&str; 14] = [
     ".csv",
 ];
 
-/// A prefix without the suffix of a result file that was typed with it: `foo_raw.jsonl` → `foo`.
+/// A prefix without the suffix of a result file that was typed with it: `foo_raw.jsonl` → `foo`; empty when nothing else
+/// was typed, which means the usual names.
 pub(crate) fn bare_prefix(prefix: &str) -> &str {
-    let bare = SUFFIXES.iter().find_map(|suffix| prefix.strip_suffix(suffix));
-    bare.filter(|bare| !bare.is_empty()).unwrap_or(prefix)
+    SUFFIXES.iter().find_map(|suffix| prefix.strip_suffix(suffix)).unwrap_or(prefix)
 }
 
 /// The directory of the results: `output.dir` when given, else
@@ -56,7 +56,9 @@ mod tests {
             ("foo.json", "foo"),
             ("foo_server_metrics.csv", "foo"),
             ("foo_timeslices.json", "foo"),
-            (".json", ".json"),
+            ("foo_timeslices.csv", "foo"),
+            ("foo.txt", "foo.txt"),
+            (".json", ""),
             ("a/foo.csv", "a/foo"),
         ] {
             assert_eq!(bare_prefix(typed), bare, "{typed}");

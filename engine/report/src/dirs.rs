@@ -1,22 +1,11 @@
-//! Output folders: the automatic name, the guard against mixing two runs, the repair of a torn file (`results.md` §1.1).
+//! Output folders: the guard against mixing two runs, the repair of a torn file (`results.md` §1.1).
 
 use std::fs::{self, File, TryLockError};
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::error::ReportError;
 use crate::names::FileNames;
-
-/// The folder for a run whose plan names none: `artifacts/<model>-openai-chat-concurrency<N>` below `base`, with the next
-/// free suffix `-2`, `-3` … when it is taken.
-pub fn auto_dir(base: &Path, models: &[String], concurrency: u64) -> PathBuf {
-    let model = models.first().map_or("model", String::as_str).replace('/', "_");
-    let multi = if models.len() > 1 { "_multi" } else { "" };
-    let name = format!("{model}{multi}-openai-chat-concurrency{concurrency}");
-    let first = base.join("artifacts").join(&name);
-    let later = (2_u32..).map(|number| base.join("artifacts").join(format!("{name}-{number}")));
-    std::iter::once(first.clone()).chain(later).find(|dir| !dir.exists()).unwrap_or(first)
-}
 
 /// Makes `dir` ready for a run. An explicit folder with a complete earlier result is refused unless `overwrite`; then its
 /// summary and marker go first, so that a stale result is never taken for this run's.

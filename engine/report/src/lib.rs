@@ -41,7 +41,7 @@ pub use aggregate_text::aggregate_lines;
 pub use collate::{RequestValues, collate, request_values};
 pub use compare::{Better, Change, Comparison, Figure, Side, compare};
 pub use convergence::{Convergence, ConvergenceMode, ConvergenceRule, ConvergenceRun};
-pub use dirs::{auto_dir, prepare_dir, repair_torn_tail};
+pub use dirs::{prepare_dir, repair_torn_tail};
 pub use error::ReportError;
 pub use export::{ExportFacts, ExportLevel, Exported, OslMismatch, Written, export};
 pub use gaps::{GapStore, Gaps, Loaded};

@@ -6,24 +6,6 @@ pub struct FileNames {
     prefix: Option<String>,
 }
 
-/// Endings users type by habit; longest first.
-const KNOWN_SUFFIXES: [&str; 14] = [
-    "_server_metrics.parquet",
-    "_network_latency.jsonl",
-    "_server_metrics.jsonl",
-    "_gpu_telemetry.jsonl",
-    "_server_metrics.json",
-    "_server_metrics.csv",
-    "_timeslices.json",
-    "_timeslices.csv",
-    "_console.txt",
-    "_raw.jsonl",
-    ".parquet",
-    ".jsonl",
-    ".json",
-    ".csv",
-];
-
 impl FileNames {
     /// Name of the journal, whatever the prefix.
     pub const JOURNAL: &'static str = "agentx_journal.jsonl";
@@ -40,12 +22,9 @@ impl FileNames {
     /// Name of the marker of a finished export, whatever the prefix.
     pub const READY: &'static str = ".aiperf_results_ready.json";
 
-    /// Names with `prefix`, whose known ending is stripped; an empty prefix is none.
+    /// Names with `prefix`, as the plan holds it: without an ending; an empty prefix is none.
     pub fn new(prefix: Option<&str>) -> Self {
-        let stripped = prefix.map(|prefix| {
-            KNOWN_SUFFIXES.iter().find_map(|suffix| prefix.strip_suffix(suffix)).unwrap_or(prefix).to_owned()
-        });
-        Self { prefix: stripped.filter(|prefix| !prefix.is_empty()) }
+        Self { prefix: prefix.filter(|prefix| !prefix.is_empty()).map(str::to_owned) }
     }
 
     fn with(&self, prefixed: &str, plain: &str) -> String {
@@ -108,16 +87,11 @@ mod tests {
     use super::FileNames;
 
     #[test]
-    fn known_endings_are_stripped_longest_first() {
+    fn a_prefix_replaces_the_usual_stem() {
         let table = [
             (None, "profile_export_aiperf.json", "profile_export.jsonl"),
             (Some(""), "profile_export_aiperf.json", "profile_export.jsonl"),
             (Some("foo"), "foo.json", "foo.jsonl"),
-            (Some("foo_raw.jsonl"), "foo.json", "foo.jsonl"),
-            (Some("foo.jsonl"), "foo.json", "foo.jsonl"),
-            (Some("foo_server_metrics.json"), "foo.json", "foo.jsonl"),
-            (Some("foo_timeslices.csv"), "foo.json", "foo.jsonl"),
-            (Some("foo.txt"), "foo.txt.json", "foo.txt.jsonl"),
         ];
         for (prefix, summary, records) in table {
             let names = FileNames::new(prefix);

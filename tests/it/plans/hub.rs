@@ -2,8 +2,9 @@
 
 use sha2::{Digest, Sha256};
 
+use super::agentx;
 use super::fake::{FakeHub, Manner, Repository};
-use super::{agentx, json};
+use crate::support::json;
 
 const COMMIT: &str = "89abcdef89abcdef89abcdef89abcdef89abcdef";
 

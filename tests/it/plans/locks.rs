@@ -10,10 +10,10 @@ fn a_lock_admits_its_workload_only() {
     std::fs::create_dir(&traces).expect("a folder");
     let demo = concat!(env!("CARGO_MANIFEST_DIR"), "/engine/cli/demo/demo_02_bugfix.json");
     std::fs::copy(demo, traces.join("one.json")).expect("copied");
-    let path = format!("corpus.path={}", traces.display());
+    let corpus = format!("corpus={{synthetic: null, path: {:?}}}", traces.display().to_string());
     let simulate = |name: &str, more: &[&str]| {
         let out = out(name);
-        let words = ["simulate", "plans/demo.yaml", "--set", &path, "--set", "load.concurrency=1", "--out", &out];
+        let words = ["simulate", "plans/demo.yaml", "--set", &corpus, "--set", "load.concurrency=1", "--out", &out];
         agentx(&words.into_iter().chain(more.iter().copied()).collect::<Vec<_>>(), &[])
     };
     let first = simulate("first", &[]);

@@ -1,6 +1,7 @@
 //! `agentx profile`: the reference's words, unchanged.
 
-use super::{Mock, agentx, hub, json};
+use super::{agentx, hub, mock};
+use crate::support::json;
 
 /// What the launcher of InferenceX assembles, for the plan `plans/inferencex.yaml`.
 const LAUNCHER: &str = "--scenario inferencex-agentx-mvp --url http://localhost:8888 --endpoint /v1/chat/completions \
@@ -37,11 +38,11 @@ fn the_launchers_words_are_the_plan() {
 
 #[test]
 fn the_launchers_words_run() {
-    let (mock, hub) = (Mock::start(), hub::start());
+    let (mock, hub) = (mock(), hub::start());
     let folder = tempfile::tempdir().expect("a folder");
     let (home, out) = (folder.path().join("hf"), folder.path().join("out"));
     let (home, out) = (home.to_str().expect("text"), out.to_str().expect("text"));
-    let url = format!("http://127.0.0.1:{}", mock.port);
+    let url = &mock.url;
     let changes =
         [("--url", url.as_str()), ("--benchmark-duration", "2"), ("--concurrency", "2"), ("--artifact-dir", out)];
     let variables = [("HF_ENDPOINT", hub.endpoint.as_str()), ("HF_HOME", home), ("HF_HUB_OFFLINE", "0")];
@@ -75,7 +76,7 @@ fn the_launchers_words_run() {
 
 #[test]
 fn a_local_corpus_by_flags_over_a_config_file() {
-    let mock = Mock::start();
+    let mock = mock();
     let folder = tempfile::tempdir().expect("a folder");
     let traces = folder.path().join("traces");
     std::fs::create_dir(&traces).expect("a folder");
@@ -85,14 +86,14 @@ fn a_local_corpus_by_flags_over_a_config_file() {
     let text = "agentx: 1\nscenario: agentx@1\nmodel: {names: [base-model]}\ntokenizer: {source: builtin}\n\
                 load: {concurrency: 9}\nsampling: {seed: 5}\n";
     std::fs::write(&config, text).expect("written");
-    let url = format!("127.0.0.1:{}", mock.port);
+    let url = mock.url.trim_start_matches("http://");
     let out = folder.path().join("out");
     let words = [
         "profile",
         "-f",
         config.to_str().expect("text"),
         "--url",
-        &url,
+        url,
         "--input-file",
         traces.to_str().expect("text"),
         "--custom-dataset-type",

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::{Ended, agentx, json};
+use super::{Ended, agentx};
+use crate::support::json;
 
 fn simulate(out: &Path, more: &[&str]) -> Ended {
     let out = out.to_str().expect("text");
@@ -47,6 +48,18 @@ fn runs_share_their_seed_and_only_the_first_is_warmed_up() {
     assert_eq!(run(&out, 2).0["request_latency"], run(&out, 3).0["request_latency"]);
     assert!(out.join("aggregate/profile_export_aiperf_aggregate.csv").exists());
     assert!(!out.join("aggregate/profile_export_aiperf_collated.json").exists());
+
+    // A run that was one of several is rebuilt as such.
+    let part = out.join("profile_runs/run_0002");
+    let exports = ["profile_export_aiperf.json", "profile_export_console.txt"].map(|name| part.join(name));
+    let before = exports.each_ref().map(|path| std::fs::read_to_string(path).expect("an export"));
+    for path in &exports {
+        std::fs::remove_file(path).expect("removed");
+    }
+    let rebuilt = agentx(&["report", part.to_str().expect("text")], &[]);
+    assert_eq!(rebuilt.code, 0, "{}", rebuilt.err);
+    let after = exports.each_ref().map(|path| std::fs::read_to_string(path).expect("an export"));
+    assert!(before == after, "{}\n{}", before[0], after[0]);
 
     let refused = simulate(&out, &["runs.count=2"]);
     assert!(refused.code == 1 && refused.err.contains("--overwrite"), "{}", refused.err);

@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use super::{agentx, json};
+use super::agentx;
+use crate::support::json;
 
 /// Every key of `value` is known to the object's schema and of its type, and none that is required is missing.
 fn fits(schema: &Value, value: &Value, at: &str) {

@@ -62,6 +62,11 @@ impl Context {
         self.issues.push(SchemaIssue { path, problem });
     }
 
+    /// Notes a key below the current place that was given before.
+    pub(super) fn repeated(&mut self, key: &'static str) {
+        self.under_key(key, |context| context.issue(SchemaProblem::Repeated));
+    }
+
     /// Notes a key outside the schema, below the current place.
     pub(super) fn unknown(&mut self, key: &str) {
         let positions = self.unknown_keys == UnknownKeys::Error;

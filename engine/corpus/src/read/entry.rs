@@ -7,7 +7,6 @@ use super::context::Context;
 use super::field::{Slot, read_scalar};
 use super::list::{HashIds, Shape, Shaped, Texts, read_shape};
 use super::trace::{Entry, InputTypes, Request, Stop, Subagent};
-use crate::error::SchemaProblem;
 use crate::template::Runs;
 
 /// A list of entries.
@@ -161,7 +160,7 @@ impl Draft {
             }
         };
         if self.keys.contains(&key) {
-            context.under_key(key, |context| context.issue(SchemaProblem::Repeated));
+            context.repeated(key);
         }
         self.keys.push(key);
         match key {

@@ -139,7 +139,7 @@ pub(super) fn read_scalar<'de, A: MapAccess<'de>>(
     map: &mut A,
 ) -> Result<(), A::Error> {
     if slot.is_some() {
-        context.under_key(key, |context| context.issue(SchemaProblem::Repeated));
+        context.repeated(key);
     }
     *slot = Some(map.next_value()?);
     Ok(())

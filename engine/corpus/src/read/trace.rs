@@ -8,7 +8,6 @@ use super::context::Context;
 use super::entry::Entries;
 use super::field::{Slot, read_scalar};
 use super::list::{Shape, Texts, Totals, read_shape};
-use crate::error::SchemaProblem;
 use crate::template::Runs;
 
 /// One recorded session.
@@ -168,7 +167,7 @@ impl Draft {
             }
         };
         if self.keys.contains(&key) {
-            context.under_key(key, |context| context.issue(SchemaProblem::Repeated));
+            context.repeated(key);
         }
         self.keys.push(key);
         match key {

@@ -91,6 +91,18 @@ struct TreeLeases {
     spent: bool,
 }
 
+impl TreeLeases {
+    /// Sets or clears the watchdog of `play`, here and in `all`.
+    fn watch(&mut self, play: PlayNumber, at: Option<Nanos>, all: &mut BTreeSet<(Nanos, PlayNumber)>) {
+        if let Some(before) = std::mem::replace(&mut self.watchdog, at) {
+            all.remove(&(before, play));
+        }
+        if let Some(at) = at {
+            all.insert((at, play));
+        }
+    }
+}
+
 /// The state of the idle clock.
 #[derive(Debug)]
 pub struct ClockState {
@@ -104,6 +116,8 @@ pub struct ClockState {
     sequence: u64,
     deadlines: BTreeSet<(Nanos, Deadline)>,
     trees: BTreeMap<PlayNumber, TreeLeases>,
+    /// The watchdogs of `trees`, earliest first: with many lanes nobody wants to look at each of them.
+    watchdogs: BTreeSet<(Nanos, PlayNumber)>,
     in_flight: u64,
     woken: u64,
     /// Lanes that have not answered a command yet.
@@ -126,6 +140,7 @@ impl ClockState {
             sequence: 0,
             deadlines: BTreeSet::new(),
             trees: BTreeMap::new(),
+            watchdogs: BTreeSet::new(),
             in_flight: 0,
             woken: 0,
             awaited: 0,
@@ -152,6 +167,7 @@ impl ClockState {
         self.idle_since = now;
         self.awaited = answers;
         self.deadlines.clear();
+        self.watchdogs.clear();
         for tree in self.trees.values_mut() {
             tree.spent = false;
             tree.watchdog = None;
@@ -187,7 +203,7 @@ impl ClockState {
     pub fn next_wake(&self) -> Option<Nanos> {
         let timer = self.timers.keys().next().map(|key| self.real(key.due));
         let deadline = self.deadlines.first().map(|(at, _)| *at);
-        let watchdog = if self.guards { self.trees.values().filter_map(|tree| tree.watchdog).min() } else { None };
+        let watchdog = self.watchdogs.first().map(|(at, _)| *at).filter(|_| self.guards);
         [timer, deadline, watchdog].into_iter().flatten().min()
     }
 
@@ -215,11 +231,12 @@ impl ClockState {
                 now: self.moment(now),
             });
         }
-        let expired: Vec<PlayNumber> =
-            self.trees.iter().filter(|(_, t)| t.watchdog.is_some_and(|at| at <= now)).map(|(play, _)| *play).collect();
+        let due = self.watchdogs.iter().take_while(|(at, _)| *at <= now);
+        let mut expired: Vec<PlayNumber> = due.map(|(_, play)| *play).collect();
+        expired.sort_unstable();
         for play in expired {
             if let Some(tree) = self.trees.get_mut(&play) {
-                tree.watchdog = None;
+                tree.watch(play, None, &mut self.watchdogs);
                 tree.spent = self.guards;
             }
             self.shift_tree(play, now, &mut effects);
@@ -277,7 +294,7 @@ impl ClockState {
         if sent > 0 {
             tree.in_flight += sent;
             self.in_flight += sent;
-            tree.watchdog = None;
+            tree.watch(step.play, None, &mut self.watchdogs);
             tree.spent = false;
         }
         if step.drop_timers {
@@ -301,7 +318,9 @@ impl ClockState {
         }
         if step.drained {
             self.drop_timers(step.play);
-            self.trees.remove(&step.play);
+            if let Some(mut tree) = self.trees.remove(&step.play) {
+                tree.watch(step.play, None, &mut self.watchdogs);
+            }
         }
     }
 
@@ -323,7 +342,7 @@ impl ClockState {
         }
         let starts_idle = matches!(step.settles, Settles::Return(_) | Settles::Command);
         if starts_idle && !tree.spent {
-            tree.watchdog = Some(step.at.real.saturating_add(cap));
+            tree.watch(step.play, Some(step.at.real.saturating_add(cap)), &mut self.watchdogs);
         }
         if tree.spent {
             self.shift_tree(step.play, now, effects);

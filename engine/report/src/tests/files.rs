@@ -10,8 +10,8 @@ use agentx_types::{
 use serde_json::Value;
 
 use crate::{
-    ExportFacts, FileNames, Recorder, RecorderOptions, ReportError, TokenCounts, auto_dir, export, prepare_dir,
-    progress, read_dir, repair_torn_tail,
+    ExportFacts, FileNames, Recorder, RecorderOptions, ReportError, TokenCounts, export, prepare_dir, progress,
+    read_dir, repair_torn_tail,
 };
 
 use super::stamp::scenario;
@@ -311,18 +311,9 @@ fn lost_records_fail_the_run() {
 }
 
 #[test]
-fn folders_are_named_and_guarded() {
+fn folders_are_guarded() {
     let base = tempfile::tempdir().unwrap();
     let names = FileNames::new(None);
-    let models = ["deepseek-ai/DeepSeek-V4-Pro".to_owned(), "b".to_owned()];
-    let first = auto_dir(base.path(), &models[..1], 32);
-    assert!(first.ends_with("artifacts/deepseek-ai_DeepSeek-V4-Pro-openai-chat-concurrency32"));
-    fs::create_dir_all(&first).unwrap();
-    assert!(
-        auto_dir(base.path(), &models[..1], 32).ends_with("deepseek-ai_DeepSeek-V4-Pro-openai-chat-concurrency32-2")
-    );
-    assert!(auto_dir(base.path(), &models, 8).ends_with("deepseek-ai_DeepSeek-V4-Pro_multi-openai-chat-concurrency8"));
-
     let dir = base.path().join("out/run");
     prepare_dir(&dir, &names, true, false).unwrap();
     for name in SUMMARY_FILES {
