@@ -137,7 +137,8 @@ fn chunk_times(row: &Row) -> impl Iterator<Item = i64> {
     };
     timings.into_iter().flat_map(|timings| {
         let first = row.start_ns + timings.ttft;
-        let later = timings.gaps.load().iter().scan(first, |at, gap| {
+        let gaps = timings.gaps.load();
+        let later = (0..gaps.len()).filter_map(move |index| gaps.get(index)).scan(first, |at, gap| {
             *at += gap;
             Some(*at)
         });
