@@ -111,21 +111,18 @@ struct Verdict {
 }
 
 fn judge(step: &Step) -> Verdict {
+    let late = step.lateness_p99_ms.filter(|p99| *p99 > LATENESS_LIMIT_MS);
+    let busy = step.server_cores.filter(|cores| *cores >= SERVER_BUSY_CORES);
     let (driven, limit) = if step.errors > 0 {
-        (false, Some(format!("{} of {} requests failed at {} lanes", step.errors, step.requests, step.lanes)))
-    } else if step.lateness_p99_ms > LATENESS_LIMIT_MS {
-        let late = format!(
-            "dispatch lateness, p99 {:.1} ms at {} lanes ({LATENESS_LIMIT_MS} ms are allowed)",
-            step.lateness_p99_ms, step.lanes
-        );
-        (false, Some(late))
+        (false, Some(format!("{} requests failed at {} lanes", step.errors, step.lanes)))
+    } else if let Some(p99) = late {
+        let lanes = step.lanes;
+        let limit = format!("dispatch lateness, p99 {p99:.1} ms at {lanes} lanes ({LATENESS_LIMIT_MS} ms are allowed)");
+        (false, Some(limit))
     } else {
-        let busy = step.server_cores.filter(|cores| *cores >= SERVER_BUSY_CORES);
-        let limit = busy.map(|cores| {
-            format!(
-                "the simulated server, whose one thread was busy {:.0} % of the time: it may drive more",
-                cores * 100.0
-            )
+        let percent = busy.map(|cores| cores * 100.0);
+        let limit = percent.map(|percent| {
+            format!("the simulated server, whose one thread was busy {percent:.0} % of the time: it may drive more")
         });
         (true, limit)
     };
@@ -138,7 +135,7 @@ fn line(step: &Step) -> String {
     let or_dash =
         |value: Option<f64>, digits: usize| value.map_or_else(|| "-".into(), |value| format!("{value:.digits$}"));
     format!(
-        "{:>6} {:>10.0} {:>9} {:>7} {:>13} {:>13} {:>13} {:>12.2} {:>12.2} {:>10}",
+        "{:>6} {:>10.0} {:>9} {:>7} {:>13} {:>13} {:>13} {:>12} {:>12} {:>10}",
         step.lanes,
         step.chunks_per_second,
         step.requests,
@@ -146,8 +143,8 @@ fn line(step: &Step) -> String {
         or_dash(step.client_cpu_us_per_chunk, 2),
         or_dash(step.client_cores, 2),
         or_dash(step.server_cores, 2),
-        step.lateness_p50_ms,
-        step.lateness_p99_ms,
+        or_dash(step.lateness_p50_ms, 2),
+        or_dash(step.lateness_p99_ms, 2),
         or_dash(step.memory_mb, 0),
     )
 }
@@ -182,8 +179,8 @@ mod tests {
             client_cpu_us_per_chunk: Some(9.234),
             client_cores: Some(0.044),
             server_cores: None,
-            lateness_p50_ms: 0.21,
-            lateness_p99_ms: 1.5,
+            lateness_p50_ms: Some(0.21),
+            lateness_p99_ms: Some(1.5),
             memory_mb: Some(61.4),
         }
     }
@@ -210,8 +207,8 @@ mod tests {
     #[test]
     fn errors_and_lateness_are_the_hosts_limit_and_a_busy_server_is_not() {
         assert_eq!(judge(&step(16)), Verdict { driven: true, limit: None });
-        let late = judge(&Step { lateness_p99_ms: 10.1, server_cores: Some(1.0), ..step(64) });
-        let failed = judge(&Step { errors: 3, lateness_p99_ms: 99.0, ..step(64) });
+        let late = judge(&Step { lateness_p99_ms: Some(10.1), server_cores: Some(1.0), ..step(64) });
+        let failed = judge(&Step { errors: 3, lateness_p99_ms: Some(99.0), ..step(64) });
         let busy = judge(&Step { server_cores: Some(0.93), ..step(64) });
         assert_eq!((late.driven, failed.driven, busy.driven), (false, false, true));
         let limits = [late, failed, busy].map(|verdict| verdict.limit.unwrap_or_default());

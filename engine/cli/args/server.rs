@@ -51,7 +51,7 @@ pub(crate) struct MockArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct SelftestArgs {
-    /// Seconds of each step
+    /// Seconds that each step measures
     #[arg(long, value_name = "S", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=600))]
     pub(crate) seconds: u32,
     /// Lanes of the first step; each further step has twice as many

@@ -14,20 +14,23 @@ use super::host::{Server, Usage, agentx, watch};
 use crate::failure::Failure;
 
 /// Time to the first token and between tokens of the simulated server, ms.
-pub(super) const SERVER: [&str; 4] = ["--ttft-ms", "50", "--itl-ms", "20"];
-/// Longest answer, tokens: 2 s, so that a step of a few seconds sees whole answers.
-const LONGEST_ANSWER: u32 = 100;
+pub(super) const SERVER: [&str; 4] = ["--ttft-ms", "50", "--itl-ms", "10"];
+/// Longest answer, tokens: 3 s, so that a step of a few seconds sees whole answers.
+const LONGEST_ANSWER: u32 = 300;
+/// Seconds of profiling that are not measured: all lanes begin at once, as no real run does, and part after their first
+/// answers, which differ in length.
+const SETTLE_SECONDS: u32 = 1;
 
-/// What a step came to. Rates are those of profiling from its start to its stop.
+/// What a step came to, over the seconds that are measured.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Step {
     /// Lanes.
     pub(super) lanes: u32,
     /// Content chunks that arrived in a second.
     pub(super) chunks_per_second: f64,
-    /// Requests of profiling that left a record.
+    /// Requests that left.
     pub(super) requests: u64,
-    /// Those that failed.
+    /// Requests that failed, those of the unmeasured second too.
     pub(super) errors: u64,
     /// Processor time of the client for each chunk, requests and all, µs.
     pub(super) client_cpu_us_per_chunk: Option<f64>,
@@ -35,19 +38,19 @@ pub(super) struct Step {
     pub(super) client_cores: Option<f64>,
     /// Processors that the simulated server used; it has one thread.
     pub(super) server_cores: Option<f64>,
-    /// Median of how late requests left, ms.
-    pub(super) lateness_p50_ms: f64,
+    /// Median of how late requests left, ms; none when none left.
+    pub(super) lateness_p50_ms: Option<f64>,
     /// 99th percentile of the same, ms.
-    pub(super) lateness_p99_ms: f64,
+    pub(super) lateness_p99_ms: Option<f64>,
     /// Most memory of the client, MB (10⁶ bytes).
     pub(super) memory_mb: Option<f64>,
 }
 
-/// Why a step has no figures: what the run said last.
+/// Why a step has no figures: what the run said of its failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct NoFigures(pub(super) String);
 
-/// Runs `lanes` lanes for `seconds` against `server`, with files in `folder`.
+/// Runs `lanes` lanes and measures them for `seconds` against `server`, with files in `folder`.
 pub(super) fn measure(
     server: &Server,
     lanes: u32,
@@ -67,12 +70,20 @@ pub(super) fn measure(
         .spawn()
         .map_err(|error| Failure::Failed(format!("cannot start a run: {error}")))?;
     let (of_client, of_server, ended_well) = watch(client, server, clock)?;
-    let data = read_dir(&out, &FileNames::new(None));
-    let step = data.ok().filter(|_| ended_well).and_then(|data| figures(&data, lanes, seconds, &of_client, &of_server));
-    Ok(step.ok_or_else(|| {
-        let said = std::fs::read_to_string(&log).unwrap_or_default();
-        NoFigures(said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("no request ended").trim().to_owned())
-    }))
+    if !ended_well {
+        return Ok(Err(NoFigures(complaint(&std::fs::read_to_string(&log).unwrap_or_default()))));
+    }
+    let data = read_dir(&out, &FileNames::new(None)).map_err(Failure::of)?;
+    let step = figures(&data, lanes, seconds, &of_client, &of_server);
+    Ok(step.ok_or_else(|| NoFigures("it ended before its profiling began".into())))
+}
+
+/// The last error in a log, else its last line.
+fn complaint(log: &str) -> String {
+    let mut lines = log.lines().map(str::trim).filter(|line| !line.is_empty());
+    let is_error = |line: &&str| line.starts_with("error: ") || line.contains(" ERROR ");
+    let last = lines.clone().rfind(is_error).or_else(|| lines.next_back());
+    last.unwrap_or("it said nothing").to_owned()
 }
 
 /// Short prompts, no helpers and little idle time, so that the client's work is with chunks, not the server's with
@@ -94,7 +105,7 @@ fn plan_text(port: u16, lanes: u32, seconds: u32, out: &Path) -> String {
         },
         "load": {"concurrency": lanes},
         "timing": {"turn_delay_cap": 0.5, "system_idle_cap": 1},
-        "profiling": {"duration": seconds, "grace": 10},
+        "profiling": {"duration": SETTLE_SECONDS + seconds, "grace": 10},
         "cache_bust": {"target": "first_turn_prefix"},
         "metrics": {"server": {"enabled": false}},
         "sampling": {"seed": 1},
@@ -104,27 +115,30 @@ fn plan_text(port: u16, lanes: u32, seconds: u32, out: &Path) -> String {
     .to_string()
 }
 
-/// The step's figures; none when no request of profiling ended.
+/// The step's figures; none when profiling never began.
 fn figures(data: &RunData, lanes: u32, seconds: u32, client: &Usage, server: &Usage) -> Option<Step> {
-    let start_ns = data.journal.phase(Phase::Profiling)?.summary.start_wall_ns;
-    let end_ns = start_ns + i64::from(seconds) * 1_000_000_000;
-    let rows = data.rows_of(Phase::Profiling);
-    let chunks =
-        rows.iter().flat_map(|row| chunk_times(row)).filter(|at| (start_ns..end_ns).contains(at)).count() as f64;
-    let late = rows.iter().filter_map(|row| row.lateness_ns).map(|ns| ns.max(0) as f64 / 1e6).collect();
-    let lateness = distribution(late)?;
+    const SECOND_NS: i64 = 1_000_000_000;
+    let start_ns = data.journal.phase(Phase::Profiling)?.summary.start_wall_ns + i64::from(SETTLE_SECONDS) * SECOND_NS;
+    let end_ns = start_ns + i64::from(seconds) * SECOND_NS;
+    let measured = start_ns..end_ns;
+    let all = data.rows_of(Phase::Profiling);
+    let chunks = all.iter().flat_map(|row| chunk_times(row)).filter(|at| measured.contains(at)).count() as f64;
+    let errors = all.iter().filter(|row| matches!(row.result, RowResult::Failed(_))).count() as u64;
+    let left: Vec<&Row> = all.into_iter().filter(|row| measured.contains(&row.start_ns)).collect();
+    let late = left.iter().filter_map(|row| row.lateness_ns).map(|ns| ns.max(0) as f64 / 1e6).collect();
+    let lateness = distribution(late);
     let wall = f64::from(seconds);
     let of_client = client.between(start_ns, end_ns);
     Some(Step {
         lanes,
         chunks_per_second: chunks / wall,
-        requests: rows.len() as u64,
-        errors: rows.iter().filter(|row| matches!(row.result, RowResult::Failed(_))).count() as u64,
+        requests: left.len() as u64,
+        errors,
         client_cpu_us_per_chunk: of_client.filter(|_| chunks > 0.0).map(|cpu| cpu * 1e6 / chunks),
         client_cores: of_client.map(|cpu| cpu / wall),
         server_cores: server.between(start_ns, end_ns).map(|cpu| cpu / wall),
-        lateness_p50_ms: lateness.p(50)?,
-        lateness_p99_ms: lateness.p(99)?,
+        lateness_p50_ms: lateness.as_ref().and_then(|stats| stats.p(50)),
+        lateness_p99_ms: lateness.as_ref().and_then(|stats| stats.p(99)),
         memory_mb: client.peak_mb,
     })
 }
@@ -144,4 +158,17 @@ fn chunk_times(row: &Row) -> impl Iterator<Item = i64> {
         });
         std::iter::once(first).chain(later)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_complaint_of_a_run_is_its_last_error() {
+        let log = "1:00Z ERROR a: first\n1:01Z  INFO b\n\nerror: no server\n  help: start one\n";
+        assert_eq!(complaint(log), "error: no server");
+        assert_eq!(complaint("killed\n\n"), "killed");
+        assert_eq!(complaint(""), "it said nothing");
+    }
 }

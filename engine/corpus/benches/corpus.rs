@@ -58,14 +58,19 @@ fn build_pool(bencher: Bencher<'_, '_>) {
     bencher.bench(|| TextPool::build(&tokenizer, 1));
 }
 
-/// All bytes of the longest prompt of a session.
+/// All bytes of a prompt of about 100,000 tokens.
 #[divan::bench(sample_count = 50)]
-fn read_prompt(bencher: Bencher<'_, '_>) {
+#[expect(clippy::expect_used, reason = "a benchmark fails by panicking")]
+fn read_prompt_of_100k_tokens(bencher: Bencher<'_, '_>) {
     let corpus = corpus();
-    let turn = corpus.templates[0].root().turns.len() - 1;
+    let turns = corpus.templates.iter().enumerate().flat_map(|(template, session)| {
+        session.root().turns.iter().enumerate().map(move |(turn, it)| (template, turn, it.input_tokens))
+    });
+    let (template, turn, _) =
+        turns.min_by_key(|(_, _, tokens)| tokens.abs_diff(100_000)).expect("a session with turns");
     let text = CorpusText::new(corpus.templates, TextPool::build(&builtin(), 1));
     let at = PromptAt {
-        template: TemplateIndex::from(0),
+        template: TemplateIndex::from(template),
         conversation: ConversationIndex::from(0),
         turn: TurnIndex::from(turn),
     };

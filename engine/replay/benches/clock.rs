@@ -119,6 +119,31 @@ fn shift(bencher: Bencher<'_, '_>, pending: u64) {
     });
 }
 
+/// A play among others that are busy: its idle time is cut short by the per-trace guard, then its timer fires.
+#[divan::bench(args = PENDING)]
+fn shift_one_play(bencher: Bencher<'_, '_>, pending: u64) {
+    let hour = Nanos::from_seconds(3600.0);
+    let mut rig = Rig::new(0, None, Some(STEP), false);
+    for play in 0..pending {
+        // Two requests out and one back: a timer, and no idle time.
+        rig.send(play, Settles::Nothing);
+        rig.send(play, Settles::Nothing);
+        rig.arm(play, Nanos::from_seconds(1e6));
+    }
+    let one = pending;
+    rig.send(one, Settles::Nothing);
+    bencher.counter(ItemsCount::new(INPUTS)).bench_local(|| {
+        for _ in 0..INPUTS {
+            rig.arm(one, hour);
+            rig.now = rig.clock.next_wake().unwrap_or_default();
+            let effects = rig.clock.wake(rig.now);
+            assert!(matches!(effects[..], [ClockEffect::TraceJump { .. }]), "{effects:?}");
+            assert_eq!(rig.fire(), one);
+            rig.send(one, Settles::Wake);
+        }
+    });
+}
+
 fn main() {
     divan::main();
 }

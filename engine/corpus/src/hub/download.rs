@@ -3,6 +3,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use sha2::{Digest, Sha256};
@@ -368,23 +369,17 @@ fn make_parent(path: &Path) -> Result<(), HubError> {
     path.parent().map_or(Ok(()), |parent| fs::create_dir_all(parent).map_err(cache_error(parent)))
 }
 
-/// The snapshot's name of a blob: a relative link where there are links, else a copy.
+/// The snapshot's name of a blob: a relative link where there are links, else a copy. It is made aside and put in place of
+/// what is there in one move, as another thread or process may be reading by that name.
 fn link(blob: &Path, pointer: &Path) -> Result<(), HubError> {
-    // A link to a blob that is gone.
-    if pointer.symlink_metadata().is_ok() {
-        fs::remove_file(pointer).map_err(cache_error(pointer))?;
-    }
+    static LINKS: AtomicU64 = AtomicU64::new(0);
+    let number = LINKS.fetch_add(1, Ordering::Relaxed);
+    let new = pointer.with_file_name(format!(".new-{}-{number}", std::process::id()));
     #[cfg(unix)]
-    {
-        let name = blob.file_name().unwrap_or_default();
-        let made = std::os::unix::fs::symlink(Path::new("../../blobs").join(name), pointer);
-        // Another process may have been quicker.
-        made.or_else(|error| if pointer.is_file() { Ok(()) } else { Err(error) }).map_err(cache_error(pointer))
-    }
+    let made = std::os::unix::fs::symlink(Path::new("../../blobs").join(blob.file_name().unwrap_or_default()), &new);
     #[cfg(not(unix))]
-    {
-        fs::copy(blob, pointer).map(|_| ()).map_err(cache_error(pointer))
-    }
+    let made = fs::copy(blob, &new).map(|_| ());
+    made.and_then(|()| fs::rename(&new, pointer)).map_err(cache_error(pointer))
 }
 
 #[cfg(test)]

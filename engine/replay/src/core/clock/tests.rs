@@ -129,3 +129,23 @@ fn a_stop_drops_every_replay_timer_and_no_real_deadline() {
     assert_eq!(rig.next(), 40.0);
     assert!(matches!(rig.clock.wake(seconds(40.0))[..], [ClockEffect::Passed(Deadline::Grace, _)]));
 }
+
+#[test]
+fn a_watchdog_goes_with_its_play_and_with_its_next_request() {
+    let mut rig = Rig::new(None, Some(3.0));
+    for play in 0..3 {
+        rig.sends(play, 0.0, Settles::Nothing);
+    }
+    for (play, at) in [(0, 1.0), (1, 2.0), (2, 2.5)] {
+        rig.returns(play, at, Some(100.0));
+    }
+    assert_eq!(rig.next(), 4.0, "the earliest of three");
+    rig.sends(0, 3.0, Settles::Nothing);
+    assert_eq!(rig.next(), 5.0, "play 0 is busy again");
+    let mut drained = rig.step(1, 3.5, Settles::Nothing);
+    drained.drained = true;
+    rig.clock.apply(&[drained], seconds(3.5));
+    assert_eq!(rig.next(), 5.5, "play 1 is gone");
+    let jumps = rig.clock.wake(seconds(5.5));
+    assert!(matches!(jumps[..], [ClockEffect::TraceJump { play: PlayNumber(2), .. }]), "{jumps:?}");
+}
