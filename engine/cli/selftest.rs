@@ -16,7 +16,7 @@ use crate::out;
 use host::Server;
 use step::{NoFigures, SERVER, Step, measure};
 
-/// A host drives so many lanes if 99 in 100 requests leave no later than this, ms.
+/// A host drives so many lanes if 99 in 100 requests leave no later than this, and its event loops lag no more, ms.
 const LATENESS_LIMIT_MS: f64 = 10.0;
 /// The simulated server has one thread: at this share of a processor it, not the client, is being measured.
 const SERVER_BUSY_CORES: f64 = 0.9;
@@ -112,6 +112,7 @@ struct Verdict {
 
 fn judge(step: &Step) -> Verdict {
     let late = step.lateness_p99_ms.filter(|p99| *p99 > LATENESS_LIMIT_MS);
+    let lagging = step.loop_lag_p99_ms.filter(|p99| *p99 > LATENESS_LIMIT_MS);
     let busy = step.server_cores.filter(|cores| *cores >= SERVER_BUSY_CORES);
     let (driven, limit) = if step.errors > 0 {
         (false, Some(format!("{} requests failed at {} lanes", step.errors, step.lanes)))
@@ -119,6 +120,14 @@ fn judge(step: &Step) -> Verdict {
         let lanes = step.lanes;
         let limit = format!("dispatch lateness, p99 {p99:.1} ms at {lanes} lanes ({LATENESS_LIMIT_MS} ms are allowed)");
         (false, Some(limit))
+    } else if let Some(p99) = lagging {
+        let lanes = step.lanes;
+        (
+            false,
+            Some(format!(
+                "lag of the client's event loop, p99 {p99:.1} ms at {lanes} lanes ({LATENESS_LIMIT_MS} ms are allowed)"
+            )),
+        )
     } else {
         let percent = busy.map(|cores| cores * 100.0);
         let limit = percent.map(|percent| {
@@ -129,13 +138,13 @@ fn judge(step: &Step) -> Verdict {
     Verdict { driven, limit }
 }
 
-const HEADER: &str = " lanes   chunks/s  requests  errors  CPU us/chunk  client cores  server cores  late p50 ms  late p99 ms  memory MB";
+const HEADER: &str = " lanes   chunks/s  requests  errors  CPU us/chunk  client cores  server cores  late p50 ms  late p99 ms  lag p99 ms  memory MB";
 
 fn line(step: &Step) -> String {
     let or_dash =
         |value: Option<f64>, digits: usize| value.map_or_else(|| "-".into(), |value| format!("{value:.digits$}"));
     format!(
-        "{:>6} {:>10.0} {:>9} {:>7} {:>13} {:>13} {:>13} {:>12} {:>12} {:>10}",
+        "{:>6} {:>10.0} {:>9} {:>7} {:>13} {:>13} {:>13} {:>12} {:>12} {:>11} {:>10}",
         step.lanes,
         step.chunks_per_second,
         step.requests,
@@ -145,6 +154,7 @@ fn line(step: &Step) -> String {
         or_dash(step.server_cores, 2),
         or_dash(step.lateness_p50_ms, 2),
         or_dash(step.lateness_p99_ms, 2),
+        or_dash(step.loop_lag_p99_ms, 2),
         or_dash(step.memory_mb, 0),
     )
 }
@@ -181,6 +191,7 @@ mod tests {
             server_cores: None,
             lateness_p50_ms: Some(0.21),
             lateness_p99_ms: Some(1.5),
+            loop_lag_p99_ms: Some(1.31),
             memory_mb: Some(61.4),
         }
     }
@@ -209,9 +220,11 @@ mod tests {
         assert_eq!(judge(&step(16)), Verdict { driven: true, limit: None });
         let late = judge(&Step { lateness_p99_ms: Some(10.1), server_cores: Some(1.0), ..step(64) });
         let failed = judge(&Step { errors: 3, lateness_p99_ms: Some(99.0), ..step(64) });
+        let lagging = judge(&Step { loop_lag_p99_ms: Some(14.2), ..step(64) });
         let busy = judge(&Step { server_cores: Some(0.93), ..step(64) });
-        assert_eq!((late.driven, failed.driven, busy.driven), (false, false, true));
-        let limits = [late, failed, busy].map(|verdict| verdict.limit.unwrap_or_default());
+        let driven = [&late, &failed, &lagging, &busy].map(|verdict| verdict.driven);
+        assert_eq!(driven, [false, false, false, true]);
+        let limits = [late, failed, lagging, busy].map(|verdict| verdict.limit.unwrap_or_default());
         insta::assert_snapshot!(limits.join("\n"));
     }
 

@@ -42,6 +42,8 @@ pub(super) struct Step {
     pub(super) lateness_p50_ms: Option<f64>,
     /// 99th percentile of the same, ms.
     pub(super) lateness_p99_ms: Option<f64>,
+    /// How late the event loop of the client's slowest thread was over all of profiling, ms: 99th percentile.
+    pub(super) loop_lag_p99_ms: Option<f64>,
     /// Most memory of the client, MB (10⁶ bytes).
     pub(super) memory_mb: Option<f64>,
 }
@@ -139,8 +141,14 @@ fn figures(data: &RunData, lanes: u32, seconds: u32, client: &Usage, server: &Us
         server_cores: server.between(start_ns, end_ns).map(|cpu| cpu / wall),
         lateness_p50_ms: lateness.as_ref().and_then(|stats| stats.p(50)),
         lateness_p99_ms: lateness.as_ref().and_then(|stats| stats.p(99)),
+        loop_lag_p99_ms: loop_lag(data),
         memory_mb: client.peak_mb,
     })
+}
+
+fn loop_lag(data: &RunData) -> Option<f64> {
+    let threads = &data.journal.end.as_ref()?.client.threads;
+    threads.iter().map(|thread| thread.lag_p99_ms).max_by(f64::total_cmp)
 }
 
 /// When the content chunks of a request arrived, Unix epoch ns.
