@@ -30,6 +30,7 @@ mod testing;
 #[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests;
 mod verify;
+mod vocabulary;
 mod words;
 
 pub use build::{Exactness, TextKind, TextPool, TextReport};
