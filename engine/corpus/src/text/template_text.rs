@@ -102,29 +102,29 @@ impl<'a> Slots<'a> {
     fn fill(&mut self, slot: char, out: &mut String) -> bool {
         let [first, second] = self.verbs;
         match slot {
-            'a'..='d' => out.push_str(self.nouns[slot as usize - 'a' as usize].one),
+            'a'..='d' => push_word(self.nouns[slot as usize - 'a' as usize].one, out),
             'A'..='D' => push_capitalised(self.nouns[slot as usize - 'A' as usize].one, out),
             '1'..='4' => out.push_str(self.nouns[slot as usize - '1' as usize].many),
-            'p' => out.push_str(first.base),
+            'p' => push_word(first.base, out),
             'P' => push_capitalised(first.base, out),
-            'q' => out.push_str(second.base),
+            'q' => push_word(second.base, out),
             'Q' => push_capitalised(second.base, out),
             '5' => out.push_str(first.third_person),
-            '6' => out.push_str(first.participle),
+            '6' => push_word(first.participle, out),
             '7' => out.push_str(first.gerund),
             '8' => out.push_str(second.third_person),
-            '9' => out.push_str(second.participle),
-            'e' => out.push_str(self.adjective),
+            '9' => push_word(second.participle, out),
+            'e' => push_word(self.adjective, out),
             'E' => push_capitalised(self.adjective, out),
-            'm' => out.push_str(self.module),
-            'w' => out.push_str(self.noun().one),
+            'm' => push_word(self.module, out),
+            'w' => push_word(self.noun().one, out),
             'W' => push_capitalised(self.noun().one, out),
             's' => out.push_str(self.noun().many),
             'u' => out.push_str(&self.noun().one.to_ascii_uppercase()),
-            'v' => out.push_str(self.verb().base),
+            'v' => push_word(self.verb().base, out),
             'V' => push_capitalised(self.verb().base, out),
-            't' => out.push_str(self.verb().participle),
-            'j' => out.push_str(self.adjective()),
+            't' => push_word(self.verb().participle, out),
+            'j' => push_word(self.adjective(), out),
             'J' => push_capitalised(self.adjective(), out),
             'x' => out.push_str(pick(&self.vocabulary.errors, self.draws).copied().unwrap_or_default()),
             'k' => out.push_str(pick(&self.vocabulary.flags, self.draws).copied().unwrap_or_default()),
@@ -182,6 +182,21 @@ fn push(text: std::fmt::Arguments<'_>, out: &mut String) {
     out.write_fmt(text).unwrap_or_default();
 }
 
+/// Appends a word; an article before it that must agree becomes `an`.
+fn push_word(word: &str, out: &mut String) {
+    if [" a ", "\na ", "A "].iter().any(|article| out.ends_with(article)) && sounds_like_a_vowel(word) {
+        out.insert(out.len() - 1, 'n');
+    }
+    out.push_str(word);
+}
+
+/// By spelling: `uni`, `us` and `ur` begin like `you`, the `h` of `hour` is silent.
+fn sounds_like_a_vowel(word: &str) -> bool {
+    word == "hour"
+        || word.starts_with(['a', 'e', 'i', 'o', 'u'])
+            && !["uni", "us", "ur"].iter().any(|start| word.starts_with(start))
+}
+
 fn push_capitalised(word: &str, out: &mut String) {
     let mut letters = word.chars();
     out.extend(letters.next().map(|first| first.to_ascii_uppercase()));
@@ -233,6 +248,25 @@ mod tests {
             assert_eq!(parts[0].parse::<usize>().unwrap_or(0) + 1, parts[1].parse::<usize>().unwrap_or(0));
             assert!(parts[2] <= parts[3] || parts[3] < "00:00:09", "{text}");
             assert_eq!(parts[4], parts[5]);
+        }
+    }
+
+    #[test]
+    fn articles_agree() {
+        let with_article = |before: &str, word: &str| {
+            let mut text = before.to_owned();
+            push_word(word, &mut text);
+            text
+        };
+        for (before, word, expected) in [
+            ("of a ", "index", "of an index"),
+            ("of a ", "user", "of a user"),
+            ("A ", "unknown", "An unknown"),
+            ("a\na ", "hour", "a\nan hour"),
+            ("data ", "index", "data index"),
+            ("of a ", "cache", "of a cache"),
+        ] {
+            assert_eq!(with_article(before, word), expected);
         }
     }
 }
