@@ -184,7 +184,7 @@ fn push(text: std::fmt::Arguments<'_>, out: &mut String) {
 
 /// Appends a word; an article before it that must agree becomes `an`.
 fn push_word(word: &str, out: &mut String) {
-    if [" a ", "\na ", "A "].iter().any(|article| out.ends_with(article)) && sounds_like_a_vowel(word) {
+    if [" a ", " a\n", "\na ", "A "].iter().any(|article| out.ends_with(article)) && sounds_like_a_vowel(word) {
         out.insert(out.len() - 1, 'n');
     }
     out.push_str(word);
@@ -263,6 +263,7 @@ mod tests {
             ("of a ", "user", "of a user"),
             ("A ", "unknown", "An unknown"),
             ("a\na ", "hour", "a\nan hour"),
+            ("in a\n", "estimate", "in an\nestimate"),
             ("data ", "index", "data index"),
             ("of a ", "cache", "of a cache"),
         ] {
