@@ -4,7 +4,7 @@ use std::error::Error;
 use std::path::PathBuf;
 
 use agentx_corpus::text::{CorpusText, TextKind, TextPool, verify_tokens};
-use agentx_corpus::tokenizer::Tokenizer;
+use agentx_corpus::tokenizer::{ChatTemplate, Tokenizer};
 use agentx_corpus::{CorpusOptions, inspect_each};
 
 #[expect(clippy::print_stdout, clippy::print_stderr, reason = "a command-line example")]
@@ -35,6 +35,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     eprintln!("{}", text.pool().report());
     for warning in text.warnings() {
         eprintln!("{warning}");
+    }
+    if let Ok(template) = ChatTemplate::load(&source, None) {
+        eprintln!("trimmed by the chat template: {:?}", text.trimmed_by(&template)?);
     }
     let report = verify_tokens(&text, sample);
     println!("{report}");
