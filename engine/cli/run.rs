@@ -157,7 +157,7 @@ impl Prepared {
         for line in settings::text_warnings(&text) {
             tracing::warn!("{line}");
         }
-        let of_text = settings::text_facts(&text);
+        let of_text = settings::text_facts(plan, &text);
         if !of_text.exact {
             tracing::warn!(
                 "prompts are off by {:.1} tokens in the mean and {} at most, counted on a sample of requests",
@@ -165,7 +165,16 @@ impl Prepared {
                 of_text.max_diff
             );
         }
-        facts.text = Some(of_text);
+        if let Some(trimmed) = &of_text.trimmed {
+            tracing::info!(
+                "the tokenizer's chat template trims messages: {} of {} lose {:.2} tokens in the mean, so a server that \
+                 uses it counts prompts that much shorter than recorded",
+                trimmed.shorter,
+                trimmed.messages,
+                trimmed.mean_tokens
+            );
+        }
+        facts.text = Some(Box::new(of_text));
         tracing::info!("random seed {}", plan.sampling.seed);
 
         let corpus_identity = CorpusIdentity {

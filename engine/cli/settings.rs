@@ -13,7 +13,7 @@ use agentx_replay::core::step::Moment;
 use agentx_replay::core::stream::{Go, PlayIdentity, RequestShop, StreamState};
 use agentx_replay::{Identity, Pressure, ReplayOptions, SamplingStrategy};
 use agentx_report::{ExportFacts, ExportLevel, OslMismatch, ScenarioFacts, TokenCounts};
-use agentx_types::{LaneIndex, Nanos, Phase, PlayNumber, PromptAt, RequestKey, Secret, TextFacts};
+use agentx_types::{LaneIndex, Nanos, Phase, PlayNumber, PromptAt, RequestKey, Secret, TextFacts, TrimmedFacts};
 use agentx_wire::{ConnectionReuse, SessionHeader, TlsOptions, WireOptions};
 use serde_json::{Value, json};
 
@@ -193,7 +193,7 @@ pub(crate) fn text_kind(plan: &ResolvedPlan) -> TextKind {
 
 /// How the prompts' lengths can be trusted, for the results. Where nothing adds up, requests chosen evenly over the
 /// corpus are counted.
-pub(crate) fn text_facts(text: &CorpusText) -> TextFacts {
+pub(crate) fn text_facts(plan: &ResolvedPlan, text: &CorpusText) -> TextFacts {
     let exact = text.pool().report().exactness != Exactness::Approximate;
     let measured = (!exact).then(|| verify_tokens(text, Some(DRIFT_SAMPLE)));
     TextFacts {
@@ -202,7 +202,20 @@ pub(crate) fn text_facts(text: &CorpusText) -> TextFacts {
         fallback: text.pool().report().fallback.clone(),
         max_diff: measured.as_ref().map_or(0, |report| report.max_diff),
         mean_diff: measured.as_ref().map_or(0.0, |report| report.mean_diff),
+        trimmed: trimmed(plan, text),
     }
+}
+
+/// What the tokenizer's chat template takes off, if there is one to be found that can be tried.
+fn trimmed(plan: &ResolvedPlan, text: &CorpusText) -> Option<TrimmedFacts> {
+    let template = ChatTemplate::load_local(&plan.tokenizer.source, Some(&plan.tokenizer.revision)).ok()?;
+    let trimming = text.trimmed_by(&template).ok()??;
+    (trimming.shorter > 0).then_some(TrimmedFacts {
+        messages: trimming.messages,
+        shorter: trimming.shorter,
+        mean_tokens: trimming.mean_tokens,
+        max_tokens: trimming.max_tokens,
+    })
 }
 
 /// The text, told to count input lengths with the tokenizer's chat template where the plan asks for it.

@@ -1,15 +1,17 @@
 """Trains the built-in tokenizer: byte-level BPE, GPT-2's split rule, 8,192 entries, no special tokens.
 
-The text is ours alone: the templates of templates/*.txt filled with words.txt. Deterministic: one fixed seed, one
-fixed library version, gzip without a time stamp.
+The text is ours alone: made-up coding text, one file, as `text_figures` prints it, with words.txt behind it. Training is
+deterministic: one fixed seed, one fixed library version, gzip without a time stamp. Another text gives another
+tokenizer, and with it other prompts: the shipped one is not remade when templates or words change.
 
     pip install tokenizers==0.23.1
-    python3 train_builtin.py            # writes builtin-tokenizer.json.gz beside itself
+    python3 train_builtin.py TEXT       # writes builtin-tokenizer.json.gz beside itself
 """
 
 import gzip
 import json
 import random
+import sys
 from pathlib import Path
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -19,46 +21,8 @@ WORDS = (HERE / "words.txt").read_text().split()
 RNG = random.Random(20250601)
 
 
-def fill(template):
-    """Fills a template as src/text/template_text.rs does: $a-$d and $A-$D keep their word, the rest is fresh."""
-    kept = {letter: RNG.choice(WORDS) for letter in "abcd"}
-    fresh = {
-        "w": lambda: RNG.choice(WORDS),
-        "W": lambda: RNG.choice(WORDS).capitalize(),
-        "u": lambda: RNG.choice(WORDS).upper(),
-        "n": lambda: str(RNG.randrange(100)),
-        "N": lambda: str(RNG.randrange(100, 100_000)),
-        "i": lambda: f"{RNG.randrange(60):02}",
-        "f": lambda: f"{RNG.randrange(100)}.{RNG.randrange(100):02}",
-        "h": lambda: f"{RNG.randrange(1 << 32):08x}",
-    }
-    out, pos = [], 0
-    while pos < len(template):
-        slot = template[pos + 1 : pos + 2] if template[pos] == "$" else ""
-        if slot and slot in "abcd":
-            out.append(kept[slot])
-        elif slot and slot in "ABCD":
-            out.append(kept[slot.lower()].capitalize())
-        elif slot in fresh:
-            out.append(fresh[slot]())
-        else:
-            out.append(template[pos])
-            pos += 1
-            continue
-        pos += 2
-    return "".join(out)
-
-
-def templates(path):
-    head, *blocks = path.read_text().split("%%\n")
-    return [line + "\n" for line in head.splitlines()] + blocks
-
-
-def corpus():
-    for path in sorted((HERE / "templates").glob("*.txt")):
-        for template in templates(path):
-            for _ in range(60):
-                yield fill(template)
+def corpus(path):
+    yield from path.read_text().splitlines(keepends=True)
     for _ in range(12):
         shuffled = WORDS[:]
         RNG.shuffle(shuffled)
@@ -75,7 +39,7 @@ def main():
         show_progress=False,
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
     )
-    tokenizer.train_from_iterator(corpus(), trainer)
+    tokenizer.train_from_iterator(corpus(Path(sys.argv[1])), trainer)
     data = json.dumps(json.loads(tokenizer.to_str()), ensure_ascii=False, separators=(",", ":")).encode()
     (HERE / "builtin-tokenizer.json.gz").write_bytes(gzip.compress(data, 9, mtime=0))
     single = sum(len(tokenizer.encode(" " + word).ids) == 1 for word in WORDS)

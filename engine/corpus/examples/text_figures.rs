@@ -1,9 +1,10 @@
 //! Figures of the text for one tokenizer: time to build the pool, cost of a prompt.
 //!
-//! `cargo run --release -p agentx-corpus --example text_figures -- builtin`
+//! `cargo run --release -p agentx-corpus --example text_figures -- builtin [CHARACTERS SHOWN]`
 
 use std::env;
 use std::error::Error;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -26,6 +27,7 @@ const ROUNDS: u32 = 50;
 )]
 fn main() -> Result<(), Box<dyn Error>> {
     let source = env::args().nth(1).unwrap_or_else(|| "builtin".to_owned());
+    let shown: usize = env::args().nth(2).map_or(Ok(3_000), |characters| characters.parse())?;
     let start = Instant::now();
     let tokenizer = Tokenizer::load(&source, None)?;
     println!("tokenizer loaded in {:?}", start.elapsed());
@@ -63,8 +65,45 @@ fn main() -> Result<(), Box<dyn Error>> {
     let json: serde_json::Value = serde_json::from_slice(&all)?;
     let content = json[0]["content"].as_str().unwrap_or_default();
     println!("tokens found: {}", tokenizer.count(content));
-    println!("{}", &content[..3_000.min(content.len())]);
+    println!("{}", Looks::of(content, tokenizer.count(content)));
+    println!("{}", &content[..shown.min(content.len())]);
     Ok(())
+}
+
+/// What tells code from noise at a glance.
+struct Looks {
+    bytes_per_token: f64,
+    tokens_per_line: f64,
+    /// Shares of all characters, percent.
+    punctuation: f64,
+    digits: f64,
+    /// Share of lines, percent.
+    indented: f64,
+}
+
+impl Looks {
+    fn of(text: &str, tokens: u64) -> Self {
+        let share = |is: fn(char) -> bool| 100.0 * text.chars().filter(|c| is(*c)).count() as f64 / text.len() as f64;
+        let lines = text.lines().count() as f64;
+        let indented = text.lines().filter(|line| line.starts_with(' ')).count() as f64;
+        Self {
+            bytes_per_token: text.len() as f64 / tokens as f64,
+            tokens_per_line: tokens as f64 / lines,
+            punctuation: share(|c| c.is_ascii_punctuation()),
+            digits: share(|c| c.is_ascii_digit()),
+            indented: 100.0 * indented / lines,
+        }
+    }
+}
+
+impl fmt::Display for Looks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "bytes/token {:.2}, tokens/line {:.1}, punctuation {:.1} %, digits {:.1} %, indented lines {:.0} %",
+            self.bytes_per_token, self.tokens_per_line, self.punctuation, self.digits, self.indented
+        )
+    }
 }
 
 fn one_prompt(blocks: u32) -> SessionTemplate {

@@ -1,20 +1,28 @@
-//! Counts the prompts of a corpus again: `verify_tokens TOKENIZER [--sample N] TRACES…`.
+//! Counts the prompts of a corpus again: `verify_tokens TOKENIZER [--sample N] [--kind coding|sonnet|random] TRACES…`.
 
 use std::error::Error;
 use std::path::PathBuf;
 
-use agentx_corpus::text::{CorpusText, TextPool, verify_tokens};
-use agentx_corpus::tokenizer::Tokenizer;
+use agentx_corpus::text::{CorpusText, TextKind, TextPool, verify_tokens};
+use agentx_corpus::tokenizer::{ChatTemplate, Tokenizer};
 use agentx_corpus::{CorpusOptions, inspect_each};
 
 #[expect(clippy::print_stdout, clippy::print_stderr, reason = "a command-line example")]
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let source = arguments.next().ok_or("a tokenizer is needed: `builtin` or a path")?;
-    let (mut paths, mut sample) = (Vec::new(), None);
+    let (mut paths, mut sample, mut kind) = (Vec::new(), None, TextKind::Coding);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
             "--sample" => sample = Some(arguments.next().ok_or("--sample needs a number")?.parse()?),
+            "--kind" => {
+                kind = match arguments.next().as_deref() {
+                    Some("coding") => TextKind::Coding,
+                    Some("sonnet") => TextKind::Sonnet,
+                    Some("random") => TextKind::Random,
+                    _ => return Err("--kind is coding, sonnet or random".into()),
+                };
+            }
             _ => paths.push(PathBuf::from(argument)),
         }
     }
@@ -23,10 +31,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         Ok(template) => templates.push(template.clone()),
         Err(error) => eprintln!("{}: {error}", name.name),
     })?;
-    let text = CorpusText::new(templates, TextPool::build(&Tokenizer::load(&source, None)?, 1));
+    let text = CorpusText::new(templates, TextPool::build_kind(&Tokenizer::load(&source, None)?, 1, kind));
     eprintln!("{}", text.pool().report());
     for warning in text.warnings() {
         eprintln!("{warning}");
+    }
+    if let Ok(template) = ChatTemplate::load(&source, None) {
+        eprintln!("trimmed by the chat template: {:?}", text.trimmed_by(&template)?);
     }
     let report = verify_tokens(&text, sample);
     println!("{report}");

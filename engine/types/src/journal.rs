@@ -138,7 +138,7 @@ pub struct CorpusFacts {
     pub traces_dropped_by_context: u64,
     /// How far the prompts' lengths can be trusted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub text: Option<TextFacts>,
+    pub text: Option<Box<TextFacts>>,
 }
 
 /// How far the lengths of prompts can be trusted with the run's tokenizer.
@@ -155,6 +155,23 @@ pub struct TextFacts {
     pub max_diff: u64,
     /// Mean absolute difference over the sample, tokens.
     pub mean_diff: f64,
+    /// What the tokenizer's own chat template trims off messages, if it does and is on this machine: a server that uses
+    /// it counts so much less.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trimmed: Option<TrimmedFacts>,
+}
+
+/// What a chat template that trims the contents of messages takes off their lengths, on a sample.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TrimmedFacts {
+    /// Messages looked at.
+    pub messages: u64,
+    /// Of these, messages that lose tokens.
+    pub shorter: u64,
+    /// Tokens lost, mean over all messages looked at.
+    pub mean_tokens: f64,
+    /// Tokens lost by one message, at most.
+    pub max_tokens: u64,
 }
 
 /// The first line of the journal.

@@ -22,7 +22,7 @@ pub use event::{DispatchReason, Event, EventKind, HandoffStream, Word};
 pub use ids::{BranchIndex, ConversationIndex, LaneIndex, PlayNumber, RequestKey, TemplateIndex, TurnIndex};
 pub use journal::{
     BranchStats, ClientStats, CorpusFacts, IdleStats, JournalLine, PhaseCounters, PhaseSummary, RunEnd, RunHeader,
-    StopReason, TextFacts, ThreadLoad,
+    StopReason, TextFacts, ThreadLoad, TrimmedFacts,
 };
 pub use outcome::{ErrorClass, HttpTiming, Outcome, OutcomeKind, RequestError, ResponseText, Usage};
 pub use prompt::{Marker, MarkerTarget, PromptAt, PromptReader, PromptRef, PromptSource};

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use agentx_types::TokenCounter;
+use rayon::prelude::*;
 
 use super::candidates;
 use super::composer::{Composer, TraceKeys};
@@ -14,19 +15,24 @@ use super::mix::{Draws, combine};
 use super::permutation::digits_for;
 use super::pool::{Pool, unescaped};
 use super::style::Style;
+use super::vocabulary::Vocabulary;
 use super::words;
 use crate::tokenizer::Tokenizer;
 
 /// Fewest words, and fewest words that may begin a line, to work with.
 pub(super) const MIN_WORDS: usize = 64;
 pub(super) const MIN_LINE_STARTS: usize = 16;
+/// With so many, four tell 2^40 ids apart: fewer make heads longer, more make them no shorter.
+const ENOUGH_WORDS: usize = 1_024;
 /// Ids that the short row of words tells apart: 2^40; the long one takes any 64-bit id.
 const SHORT_BITS: u32 = 40;
 const LONG_BITS: u32 = 64;
-/// Messages composed and counted at the end of a build.
+/// Messages composed and counted at the end of a build; seams were proven before, so this tries the composer.
 const TRIAL_MESSAGES: usize = 200;
 /// Largest of them, tokens.
-const TRIAL_TOKENS: f64 = 50_000.0;
+const TRIAL_TOKENS: f64 = 16_384.0;
+/// Their block sizes, tokens.
+const TRIAL_SIZES: [u32; 8] = [16, 64, 128, 10, 23, 32, 4, 256];
 /// Rows of words tried before text is made of words only.
 const WORD_ROWS: usize = 400;
 
@@ -140,14 +146,15 @@ impl TextPool {
     /// Builds and proves the pool. Depends on the tokenizer, the seed and the kind alone.
     pub fn build_kind(tokenizer: &Tokenizer, seed: u64, kind: TextKind) -> Self {
         let meter = Meter::new(tokenizer);
-        let mut list = meter.words(&words::all());
+        let vocabulary = Vocabulary::embedded();
+        let mut list = one_token_words(&meter, &vocabulary);
         if kind == TextKind::Random
             && let Some(composer) = words_only(&meter, &list, seed)
         {
             let report = TextReport { exactness: Exactness::WordsOnly, ..TextReport::new(kind) };
             return Self { composer, tokenizer: tokenizer.clone(), report }.counted();
         }
-        let lines = lines(&meter, &list, seed, kind);
+        let lines = lines(&meter, &vocabulary, &list, seed, kind);
         let (composer, report) = match lines {
             Ok(built) => built,
             Err((reason, mut report)) => {
@@ -157,10 +164,10 @@ impl TextPool {
                     (composer, report)
                 } else {
                     if list.len() < MIN_WORDS {
-                        list = words::all();
+                        list = words::tiers(&vocabulary).concat();
                     }
                     report.exactness = Exactness::Approximate;
-                    let composer = approximate(&meter, &list, seed);
+                    let composer = approximate(&meter, &vocabulary, &list, seed);
                     (composer, report)
                 }
             }
@@ -188,9 +195,21 @@ impl TextPool {
     }
 }
 
+/// The words that are one token each: software words, and others only if these are too few.
+fn one_token_words(meter: &Meter<'_>, vocabulary: &Vocabulary) -> Vec<&'static str> {
+    let mut list = Vec::new();
+    for tier in words::tiers(vocabulary) {
+        if list.len() < ENOUGH_WORDS {
+            list.extend(meter.words(&tier));
+        }
+    }
+    list
+}
+
 /// The normal form; or why not, with what was found until then.
 fn lines(
     meter: &Meter<'_>,
+    vocabulary: &Vocabulary,
     words: &[&'static str],
     seed: u64,
     kind: TextKind,
@@ -207,7 +226,7 @@ fn lines(
         );
         return Err((reason, report));
     }
-    let candidates = candidates::make(combine(seed, USE_PIECES));
+    let candidates = candidates::make(vocabulary, combine(seed, USE_PIECES));
     let made = candidates.len();
     let mut units = meter.pieces(candidates, false);
     let (mut heads, samples) =
@@ -253,8 +272,8 @@ fn has_prefix(meter: &Meter<'_>, words: &[&'static str]) -> bool {
 }
 
 /// Lines by their counts behind a line, whether or not they add up.
-fn approximate(meter: &Meter<'_>, words: &[&'static str], seed: u64) -> Composer {
-    let units: Vec<Unit> = meter.pieces(candidates::make(combine(seed, USE_PIECES)), true);
+fn approximate(meter: &Meter<'_>, vocabulary: &Vocabulary, words: &[&'static str], seed: u64) -> Composer {
+    let units: Vec<Unit> = meter.pieces(candidates::make(vocabulary, combine(seed, USE_PIECES)), true);
     let count_of = |form| head_words(form, words.len());
     let (heads, _) = meter.heads(words, count_of, combine(seed, USE_HEADS), true);
     let mut pool = Pool::new(&units, words, words, heads);
@@ -269,29 +288,29 @@ pub(super) fn head_words(form: HeadForm, words: usize) -> u32 {
     digits_for(words, if form == HeadForm::Long { LONG_BITS } else { SHORT_BITS })
 }
 
-/// Composes messages of many sizes and counts them again; what the first wrong one is, if any.
+/// Composes messages of many sizes and counts them again, each as a whole; what the first wrong one is, if any.
 fn first_miss(tokenizer: &Tokenizer, composer: &Composer, key: u64) -> Option<String> {
-    let mut draws = Draws::new(key);
     let rows = if composer.writes_lines() { TRIAL_MESSAGES } else { WORD_ROWS };
-    for trial in 0..rows {
-        let size = [16, 64, 128, 10, 23, 32, 4, 256][trial % 8];
-        let tokens = TRIAL_TOKENS.powf(draws.below(1 << 20) as f64 / f64::from(1 << 20)) as u64;
-        let trace = TraceKeys::new(composer, &format!("trial {trial}"), size, u64::MAX);
-        let mut json = Vec::new();
-        let first = draws.next() >> (draws.below(60));
-        let blocks = tokens / u64::from(size);
-        for index in 0..blocks {
-            let at_start = json.is_empty();
-            composer.write_block(&trace, first.wrapping_add(index), at_start, &mut json);
-        }
-        let tail = (tokens % u64::from(size)) as u32;
+    (0..rows).into_par_iter().find_map_first(|trial| miss(tokenizer, composer, trial, combine(key, trial as u64)))
+}
+
+/// Composes one message and counts it again; how it is wrong, if it is.
+fn miss(tokenizer: &Tokenizer, composer: &Composer, trial: usize, key: u64) -> Option<String> {
+    let mut draws = Draws::new(key);
+    let size = TRIAL_SIZES[trial % TRIAL_SIZES.len()];
+    let tokens = TRIAL_TOKENS.powf(draws.below(1 << 20) as f64 / f64::from(1 << 20)) as u64;
+    let trace = TraceKeys::new(composer, &format!("trial {trial}"), size, u64::MAX);
+    let mut json = Vec::new();
+    let first = draws.next() >> (draws.below(60));
+    let blocks = tokens / u64::from(size);
+    for index in 0..blocks {
         let at_start = json.is_empty();
-        composer.write_tail(&trace, "trial", trial as u32, tail, at_start, &mut json);
-        let expected = blocks * u64::from(size) + u64::from(tail);
-        let found = tokenizer.count(&unescaped(&json));
-        if found != expected {
-            return Some(format!("a trial message of {expected} tokens has {found} (blocks of {size})"));
-        }
+        composer.write_block(&trace, first.wrapping_add(index), at_start, &mut json);
     }
-    None
+    let tail = (tokens % u64::from(size)) as u32;
+    let at_start = json.is_empty();
+    composer.write_tail(&trace, "trial", trial as u32, tail, at_start, &mut json);
+    let expected = blocks * u64::from(size) + u64::from(tail);
+    let found = tokenizer.count(&unescaped(&json));
+    (found != expected).then(|| format!("a trial message of {expected} tokens has {found} (blocks of {size})"))
 }

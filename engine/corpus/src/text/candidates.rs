@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use super::mix::{Draws, combine};
 use super::style::Style;
 use super::template_text::fill;
-use super::words;
+use super::vocabulary::Vocabulary;
 
 /// Pieces aimed at for each style.
 const PER_STYLE: usize = 4_000;
@@ -24,28 +24,28 @@ pub(super) struct Candidate {
 }
 
 /// Makes the pieces for `seed`: the same list on every machine, whatever the tokenizer.
-pub(super) fn make(seed: u64) -> Vec<Candidate> {
-    let words = words::all();
+pub(super) fn make(vocabulary: &Vocabulary, seed: u64) -> Vec<Candidate> {
     let mut groups: Vec<Vec<Candidate>> =
-        Style::ALL.par_iter().map(|&style| of_style(style, &words, combine(seed, style as u64))).collect();
-    groups.push(word_lines(&words, combine(seed, WORD_LINE_STYLE)));
+        Style::ALL.par_iter().map(|&style| of_style(style, vocabulary, combine(seed, style as u64))).collect();
+    groups.push(word_lines(vocabulary, combine(seed, WORD_LINE_STYLE)));
     groups.into_iter().flatten().collect()
 }
 
-/// Takes turns between one-line templates and passages, so that half of the pieces are long.
-fn of_style(style: Style, words: &[&str], key: u64) -> Vec<Candidate> {
+/// Takes turns between one-line templates and passages, three of these for each of those: long pieces read better.
+fn of_style(style: Style, vocabulary: &Vocabulary, key: u64) -> Vec<Candidate> {
     let (lines, passages) = (style.lines(), style.passages());
     let mut draws = Draws::new(key);
     let mut seen = HashSet::new();
     let mut made = Vec::with_capacity(PER_STYLE);
+    let (mut next_line, mut next_passage) = (lines.iter().cycle(), passages.iter().cycle());
     for round in 0..PER_STYLE * 2 {
         if made.len() == PER_STYLE {
             break;
         }
-        let templates = if round % 2 == 0 { &lines } else { &passages };
-        let Some(template) = templates.get((round / 2) % templates.len().max(1)) else { continue };
+        let template = if round % 4 == 0 { next_line.next() } else { next_passage.next() };
+        let Some(template) = template else { continue };
         let mut text = String::with_capacity(template.len() * 2);
-        fill(template, words, &mut draws, &mut text);
+        fill(template, vocabulary, &mut draws, &mut text);
         text.push('\n');
         if is_sound(&text) && seen.insert(text.clone()) {
             made.push(Candidate { style: Some(style), text });
@@ -54,13 +54,14 @@ fn of_style(style: Style, words: &[&str], key: u64) -> Vec<Candidate> {
     made
 }
 
-fn word_lines(words: &[&str], key: u64) -> Vec<Candidate> {
+fn word_lines(vocabulary: &Vocabulary, key: u64) -> Vec<Candidate> {
+    let nouns: Vec<&str> = vocabulary.nouns().collect();
     let mut draws = Draws::new(key);
     let line = |index: usize| {
-        let row: Vec<&str> = (0..=index % 11).map(|_| words[draws.below(words.len())]).collect();
+        let row: Vec<&str> = (0..=index % 11).map(|_| nouns[draws.below(nouns.len())]).collect();
         Candidate { style: None, text: row.join(" ") + "\n" }
     };
-    (0..WORD_LINES).map(line).collect()
+    if nouns.is_empty() { Vec::new() } else { (0..WORD_LINES).map(line).collect() }
 }
 
 /// The hard rule of the safe boundary: printable ASCII and inner newlines; a visible character other than `/` first; a
@@ -95,17 +96,17 @@ mod tests {
         for style in Style::ALL {
             for template in style.lines().into_iter().chain(style.passages()) {
                 let mut text = String::new();
-                fill(template, &["word"], &mut Draws::new(0), &mut text);
+                fill(template, &Vocabulary::embedded(), &mut Draws::new(0), &mut text);
                 assert!(is_sound(&(text + "\n")), "{style:?}: {template}");
             }
-            let made = of_style(style, &words::all(), 1);
+            let made = of_style(style, &Vocabulary::embedded(), 1);
             assert!(made.len() > 3_000, "{style:?}: {}", made.len());
         }
     }
 
     #[test]
     fn pieces_depend_on_the_seed_alone() {
-        let texts = |seed| make(seed).into_iter().map(|piece| piece.text).collect::<Vec<_>>();
+        let texts = |seed| make(&Vocabulary::embedded(), seed).into_iter().map(|piece| piece.text).collect::<Vec<_>>();
         assert_eq!(texts(5), texts(5));
         assert_ne!(texts(5), texts(6));
     }

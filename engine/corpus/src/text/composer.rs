@@ -8,7 +8,7 @@ use super::measure::Head;
 use super::mix::{Draws, combine, combine_text, scale};
 use super::permutation::{Permutation, digits_for};
 use super::pool::Pool;
-use super::style::Style;
+use super::style::{MIX, Style};
 
 /// Ids that follow each other share a style in groups of this many.
 const IDS_PER_STYLE: u64 = 6;
@@ -177,8 +177,8 @@ impl Composer {
         match &trace.form {
             TraceForm::Lines { short, long } => {
                 let (permutation, choices) = if u128::from(id) < short.0.domain() { short } else { long };
-                let style = scale(combine(trace.style_key, id / IDS_PER_STYLE), STYLES as u64) as usize;
-                let choices = &choices[style];
+                let style = scale(combine(trace.style_key, id / IDS_PER_STYLE), MIX.len() as u64) as usize;
+                let choices = &choices[MIX[style] as usize];
                 let (head, style) = choices[scale(combine(key, DRAW_HEAD), choices.len() as u64) as usize];
                 self.write_head(head, permutation.digits(id), sink);
                 let draws = Draws::new(combine(key, DRAW_BODY));
@@ -212,7 +212,8 @@ impl Composer {
             }
             return Body::Words { rest: tokens.saturating_sub(1), draws };
         }
-        let style = self.pool.usable[draws.below(self.pool.usable.len())];
+        let wanted = MIX[draws.below(MIX.len())] as usize;
+        let style = if self.pool.usable.contains(&wanted) { wanted } else { self.pool.usable[0] };
         let fits = |head: &&Head| {
             HEADS[head.template].form == HeadForm::Tail
                 && head.tokens <= tokens

@@ -2,16 +2,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use aho_corasick::AhoCorasick;
 use rayon::prelude::*;
 
 use super::measure::{ANCHOR, Meter, Origin, Unit};
 use super::mix::Draws;
 
-/// Pairs per encoded text.
-const PAIRS_PER_TEXT: usize = 64;
+/// Pairs per encoded text. Texts are short because a tokenizer that does not split before merging merges a text as one
+/// word, at a cost that grows faster than its length.
+const PAIRS_PER_TEXT: usize = 16;
+/// Rounds in which the finest kinds are dropped.
+const FINE_ROUNDS: usize = 4;
 /// Random orders of all pieces, and pieces per text in them.
 const ORDERS: usize = 4;
-const PIECES_PER_TEXT: usize = 4_000;
+const PIECES_PER_TEXT: usize = 64;
 
 /// What the checks found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,43 +36,153 @@ pub(super) fn drop_by_vocabulary(meter: &Meter<'_>, units: &mut Vec<Unit>) {
             }
         }
     });
-    let added: Vec<&str> =
-        meter.tokenizer().added_tokens().iter().map(String::as_str).filter(|token| !token.trim().is_empty()).collect();
+    let added = meter.tokenizer().added_tokens().iter().filter(|token| !token.trim().is_empty());
+    // Fails only on texts far beyond any tokenizer's; without an answer nothing is safe.
+    let added = AhoCorasick::new(added).ok();
     let is_safe = |unit: &Unit| {
         let first = unit.text.as_bytes()[0];
         !behind_newline.get(first as usize).copied().unwrap_or(true)
-            && !added.iter().any(|token| unit.text.contains(token))
+            && added.as_ref().is_some_and(|added| !added.is_match(&unit.text))
     };
     drop_units(units, |unit| !is_safe(unit));
 }
 
-/// Every kind of end against every kind of start. Kinds whose pairs fail are dropped with all their units.
+/// Every kind of end against every kind of start: the last three characters before each first one, and the last two
+/// before each first two. Kinds whose pairs fail are dropped with all their units, until none fails.
 pub(super) fn drop_by_pairs(meter: &Meter<'_>, units: &mut Vec<Unit>) -> EdgeCounts {
     let mut counts = EdgeCounts::default();
-    for (end_length, start_length) in [(3, 1), (2, 2)] {
-        let ends = representatives(units, |text| end_of(text, end_length));
-        let starts = representatives(units, |text| start_of(text, start_length));
-        let pairs: Vec<(usize, usize)> =
-            ends.values().flat_map(|&end| starts.values().map(move |&start| (end, start))).collect();
-        let bad: Vec<(usize, usize)> = pairs
-            .par_chunks(PAIRS_PER_TEXT)
-            .flat_map_iter(|chunk| {
-                let sequence: Vec<usize> = chunk.iter().flat_map(|&(end, start)| [end, start]).collect();
-                let suspects = if adds_up(meter, units, &sequence) { &[][..] } else { chunk };
-                suspects.iter().copied().filter(|&(end, start)| !adds_up(meter, units, &[end, start]))
-            })
-            .collect();
-        counts.pairs += pairs.len();
+    for round in 1.. {
+        let texts = all_seams(units);
+        let bad: Vec<(usize, usize)> = texts.par_iter().flat_map_iter(|text| bad_seams(meter, units, text)).collect();
+        counts.pairs += texts.iter().map(|text| text.len() - 1).sum::<usize>();
         counts.bad_pairs += bad.len();
-        let guilty = fewest_kinds(units, bad, end_length, start_length);
-        if !guilty.is_empty() {
-            drop_units(units, |unit| {
-                guilty.contains(&Kind::End(end_of(&unit.text, end_length)))
-                    || guilty.contains(&Kind::Start(start_of(&unit.text, start_length)))
-            });
+        if bad.is_empty() {
+            break;
         }
+        // Fine kinds spare what adds up; coarse ones come to an end with a tokenizer that lets nothing stand.
+        let (end_length, start_length) = if round <= FINE_ROUNDS { (3, 2) } else { (2, 1) };
+        let guilty = fewest_kinds(units, bad, end_length, start_length);
+        drop_units(units, |unit| {
+            guilty.contains(&Kind::End(end_of(&unit.text, end_length)))
+                || guilty.contains(&Kind::Start(start_of(&unit.text, start_length)))
+        });
     }
     counts
+}
+
+/// Rows of units in which every kind of end stands before every kind of start, of either length. What one length needs
+/// is chosen so that it serves the other, too, and seams between two pairs count as well.
+fn all_seams(units: &[Unit]) -> Vec<Vec<usize>> {
+    let long_ends = Kinds::of(units, |text| end_of(text, 3));
+    let short_ends = Kinds::of(units, |text| end_of(text, 2));
+    let long_starts = Kinds::of(units, |text| start_of(text, 2));
+    let short_starts = Kinds::of(units, |text| start_of(text, 1));
+    let mut starts_like = vec![Vec::new(); short_starts.shortest.len()];
+    for &unit in &long_starts.shortest {
+        starts_like[short_starts.of_unit[unit]].push(unit);
+    }
+    let mut one = Seen::new(&long_ends, &short_starts);
+    let mut two = Seen::new(&short_ends, &long_starts);
+    let mut texts = Texts::default();
+    let mut add = |end: usize, start: usize, one: &mut Seen, two: &mut Seen| {
+        for (left, right) in texts.add(end, start).into_iter().flatten() {
+            one.mark(long_ends.of_unit[left], short_starts.of_unit[right]);
+            two.mark(short_ends.of_unit[left], long_starts.of_unit[right]);
+        }
+    };
+    for (end_kind, &end) in long_ends.shortest.iter().enumerate() {
+        for (start_kind, starts) in starts_like.iter().enumerate() {
+            if !one.has(end_kind, start_kind) {
+                let is_new = |start: &&usize| !two.has(short_ends.of_unit[end], long_starts.of_unit[**start]);
+                let start = starts.iter().find(is_new).unwrap_or(&short_starts.shortest[start_kind]);
+                add(end, *start, &mut one, &mut two);
+            }
+        }
+    }
+    for (end_kind, &end) in short_ends.shortest.iter().enumerate() {
+        for (start_kind, &start) in long_starts.shortest.iter().enumerate() {
+            if !two.has(end_kind, start_kind) {
+                add(end, start, &mut one, &mut two);
+            }
+        }
+    }
+    texts.done
+}
+
+/// Units by the kind of one of their edges.
+struct Kinds {
+    /// The kind of each unit.
+    of_unit: Vec<usize>,
+    /// The shortest unit of each kind.
+    shortest: Vec<usize>,
+}
+
+impl Kinds {
+    fn of(units: &[Unit], kind_of: impl Fn(&str) -> [u8; 3]) -> Self {
+        let mut numbers: BTreeMap<[u8; 3], usize> = BTreeMap::new();
+        let mut shortest: Vec<usize> = Vec::new();
+        let of_unit = units.iter().enumerate().map(|(index, unit)| {
+            let kind = *numbers.entry(kind_of(&unit.text)).or_insert_with(|| {
+                shortest.push(index);
+                shortest.len() - 1
+            });
+            if unit.text.len() < units[shortest[kind]].text.len() {
+                shortest[kind] = index;
+            }
+            kind
+        });
+        Self { of_unit: of_unit.collect(), shortest }
+    }
+}
+
+/// Which kinds of ends have stood before which kinds of starts.
+struct Seen {
+    starts: usize,
+    seen: Vec<bool>,
+}
+
+impl Seen {
+    fn new(ends: &Kinds, starts: &Kinds) -> Self {
+        let starts_count = starts.shortest.len();
+        Self { starts: starts_count, seen: vec![false; ends.shortest.len() * starts_count] }
+    }
+
+    fn has(&self, end: usize, start: usize) -> bool {
+        self.seen[end * self.starts + start]
+    }
+
+    fn mark(&mut self, end: usize, start: usize) {
+        self.seen[end * self.starts + start] = true;
+    }
+}
+
+/// Rows of units for texts of one length.
+#[derive(Default)]
+struct Texts {
+    done: Vec<Vec<usize>>,
+}
+
+impl Texts {
+    /// Appends a pair, to the last row if there is room; gives the seams that came about.
+    fn add(&mut self, end: usize, start: usize) -> [Option<(usize, usize)>; 2] {
+        if let Some(row) = self.done.last_mut()
+            && row.len() < 2 * PAIRS_PER_TEXT
+            && let Some(&last) = row.last()
+        {
+            row.extend([end, start]);
+            return [Some((last, end)), Some((end, start))];
+        }
+        self.done.push(vec![end, start]);
+        [None, Some((end, start))]
+    }
+}
+
+/// The pairs of neighbours in `row` that do not add up.
+fn bad_seams(meter: &Meter<'_>, units: &[Unit], row: &[usize]) -> Vec<(usize, usize)> {
+    if adds_up(meter, units, row) {
+        return Vec::new();
+    }
+    row.windows(2).filter(|pair| !adds_up(meter, units, pair)).map(|pair| (pair[0], pair[1])).collect()
 }
 
 /// All units in random orders; where a text does not add up, the pairs that spoil it are found by halving and dropped.
@@ -116,18 +230,6 @@ fn adds_up(meter: &Meter<'_>, units: &[Unit], sequence: &[usize]) -> bool {
         expected.extend_from_slice(&units[index].ids);
     }
     meter.tokenizer().encode(&text) == expected
-}
-
-/// The shortest unit of each kind.
-fn representatives(units: &[Unit], kind_of: impl Fn(&str) -> [u8; 3]) -> BTreeMap<[u8; 3], usize> {
-    let mut shortest: BTreeMap<[u8; 3], usize> = BTreeMap::new();
-    for (index, unit) in units.iter().enumerate() {
-        let chosen = shortest.entry(kind_of(&unit.text)).or_insert(index);
-        if unit.text.len() < units[*chosen].text.len() {
-            *chosen = index;
-        }
-    }
-    shortest
 }
 
 /// The last characters before the final newline.
@@ -192,7 +294,9 @@ fn drop_units(units: &mut Vec<Unit>, is_bad: impl Fn(&Unit) -> bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::text::candidates;
     use crate::text::testing::builtin;
+    use crate::text::vocabulary::Vocabulary;
 
     fn unit(meter: &Meter<'_>, text: &str) -> Unit {
         let ids = meter.tokenizer().encode(text);
@@ -222,6 +326,31 @@ mod tests {
         let expected: Vec<u32> = units.iter().chain(units.iter().rev()).flat_map(|unit| unit.ids.clone()).collect();
         let joined: String = units.iter().chain(units.iter().rev()).map(|unit| &*unit.text).collect();
         assert_eq!(tokenizer.encode(&joined), expected, "{left:?}");
+    }
+
+    #[test]
+    fn every_kind_of_end_stands_before_every_kind_of_start() {
+        let made = candidates::make(&Vocabulary::embedded(), 1);
+        let units: Vec<Unit> = made
+            .into_iter()
+            .step_by(7)
+            .map(|piece| Unit { origin: Origin::Piece(piece.style), text: piece.text, ids: Vec::new() })
+            .collect();
+        let rows = all_seams(&units);
+        let mut pairs = 0;
+        for (end_length, start_length) in [(3, 1), (2, 2)] {
+            let seams: BTreeSet<_> = rows
+                .iter()
+                .flat_map(|row| row.windows(2))
+                .map(|seam| (end_of(&units[seam[0]].text, end_length), start_of(&units[seam[1]].text, start_length)))
+                .collect();
+            let ends: BTreeSet<_> = units.iter().map(|unit| end_of(&unit.text, end_length)).collect();
+            let starts: BTreeSet<_> = units.iter().map(|unit| start_of(&unit.text, start_length)).collect();
+            assert_eq!(seams.len(), ends.len() * starts.len(), "{end_length} before {start_length}");
+            pairs += seams.len();
+        }
+        let encoded: usize = rows.iter().map(Vec::len).sum();
+        assert!(encoded < 2 * pairs * 3 / 4, "{encoded} units for {pairs} pairs");
     }
 
     #[test]

@@ -39,47 +39,47 @@ use Style::{Diffs, Json, Logs, Prose, Python, Rust, TypeScript};
 /// No two literals share their first word, and separators hold no letters: a head is read in one way only.
 pub(super) const HEADS: [HeadTemplate; 42] = [
     head(Python, Short, "import", ",", ""),
-    head(Python, Short, "#", "", ""),
+    head(Python, Short, "#", ",", ""),
     head(Python, Long, "global", ",", ""),
     head(Python, Long, "nonlocal", ",", ""),
     head(Python, Tail, "del", ",", ""),
     head(Python, Tail, "assert", " +", ""),
-    head(Rust, Short, "let", " +", ";"),
-    head(Rust, Short, "extern", ",", ";"),
-    head(Rust, Long, "fn", ",", ";"),
+    head(Rust, Short, "use", ",", ";"),
+    head(Rust, Short, "pub use", ",", ";"),
+    head(Rust, Long, "extern", ",", ";"),
     head(Rust, Long, "impl", " +", ";"),
+    head(Rust, Tail, "let", " =", ";"),
     head(Rust, Tail, "mod", ",", ";"),
-    head(Rust, Tail, "use", ",", ";"),
     head(TypeScript, Short, "var", ",", ";"),
-    head(TypeScript, Short, "type", " |", ";"),
+    head(TypeScript, Short, "type Key =", " |", ";"),
     head(TypeScript, Long, "const", ",", ";"),
     head(TypeScript, Long, "return", " +", ";"),
     head(TypeScript, Tail, "export", ",", ";"),
     head(TypeScript, Tail, "throw", " +", ";"),
     head(Json, Short, "\"about\": \"the", "", "\","),
-    head(Json, Short, "\"title\": \"a", "", "\","),
+    head(Json, Short, "\"title\": \"fix", "", "\","),
     head(Json, Long, "\"text\": \"the", "", "\","),
-    head(Json, Long, "\"name\": \"a", "", "\","),
+    head(Json, Long, "\"name\": \"test", "", "\","),
     head(Json, Tail, "\"note\": \"the", "", "\","),
     head(Json, Tail, "\"query\": \"the", "", "\","),
     head(Logs, Short, "INFO", "", ""),
-    head(Logs, Short, "$", "", ""),
+    head(Logs, Short, "$ make", "", ""),
     head(Logs, Long, "WARN", "", ""),
     head(Logs, Long, "warning:", "", ""),
     head(Logs, Tail, "ERROR", "", ""),
     head(Logs, Tail, "error:", "", ""),
-    head(Diffs, Short, "+", ",", ";"),
-    head(Diffs, Short, "+#", "", ""),
-    head(Diffs, Long, "-", ",", ";"),
-    head(Diffs, Long, "-#", "", ""),
-    head(Diffs, Tail, "+++", ",", ""),
+    head(Diffs, Short, "+import", ",", ""),
+    head(Diffs, Short, "+#", ",", ""),
+    head(Diffs, Long, "-import", ",", ""),
+    head(Diffs, Long, "-#", ",", ""),
+    head(Diffs, Tail, "+export", ",", ";"),
     head(Diffs, Tail, "@@", "", ""),
-    head(Prose, Short, "The", "", "."),
-    head(Prose, Short, "Note:", "", "."),
-    head(Prose, Long, "This", "", "."),
+    head(Prose, Short, "Topics:", ",", "."),
+    head(Prose, Short, "TODO:", ",", "."),
+    head(Prose, Long, "Terms:", ",", "."),
     head(Prose, Long, "*", ",", ""),
-    head(Prose, Tail, "Now", "", "."),
-    head(Prose, Tail, "Next:", "", "."),
+    head(Prose, Tail, "Names:", ",", "."),
+    head(Prose, Tail, "Next:", ",", "."),
 ];
 
 impl HeadTemplate {
@@ -115,7 +115,7 @@ mod tests {
         let keys: HashSet<&str> = HEADS.iter().map(HeadTemplate::key).collect();
         assert_eq!(keys.len(), HEADS.len());
         assert!(HEADS.iter().all(|head| !head.separator.contains(char::is_alphabetic)));
-        assert_eq!(HEADS[6].fill(["one", "two"]), "let one + two;\n");
+        assert_eq!(HEADS[13].fill(["one", "two"]), "type Key = one | two;\n");
     }
 
     #[test]

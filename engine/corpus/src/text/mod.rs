@@ -29,11 +29,14 @@ mod testing;
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests;
+mod trimming;
 mod verify;
+mod vocabulary;
 mod words;
 
 pub use build::{Exactness, TextKind, TextPool, TextReport};
 pub use marker::{Side as MarkerSide, place as place_marker};
 pub use prompt::CorpusText;
 pub use templated::ChatTemplateCost;
+pub use trimming::Trimming;
 pub use verify::{Offender, VerifyReport, verify_tokens};

@@ -38,7 +38,7 @@ type Bins = [Bin; MAX_PIECE + 1];
 pub(super) struct StyleTable {
     bins: Box<Bins>,
     reach: [bool; MAX_REST + 1],
-    /// For each rest, the count of the next piece, in proportion to bin size × count².
+    /// For each rest, the count of the next piece, in proportion to bin size × count³.
     draws: Vec<[u8; SLOTS]>,
 }
 
@@ -187,7 +187,9 @@ fn style_table(bins: Box<Bins>) -> StyleTable {
 
 fn draw_slots(bins: &Bins, reach: &[bool; MAX_REST + 1], rest: usize) -> [u8; SLOTS] {
     let fits = |count: usize| bins[count].len > 0 && reach[rest - count];
-    let weight = |count: usize| if fits(count) { u64::from(bins[count].len) * (count * count) as u64 } else { 0 };
+    let weight = |count: usize| {
+        if fits(count) { u64::from(bins[count].len) * (count * count * count) as u64 } else { 0 }
+    };
     let largest = rest.min(MAX_PIECE);
     let total: u64 = (1..=largest).map(weight).sum();
     let mut slots = [0; SLOTS];

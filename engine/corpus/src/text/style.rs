@@ -12,6 +12,20 @@ pub(super) enum Style {
     Prose,
 }
 
+/// How often each style is drawn: mostly code, as in a coding session.
+pub(super) const MIX: [Style; 10] = [
+    Style::Python,
+    Style::Python,
+    Style::Rust,
+    Style::Rust,
+    Style::TypeScript,
+    Style::TypeScript,
+    Style::Json,
+    Style::Logs,
+    Style::Diffs,
+    Style::Prose,
+];
+
 impl Style {
     pub(super) const ALL: [Self; 7] =
         [Self::Python, Self::Rust, Self::TypeScript, Self::Json, Self::Logs, Self::Diffs, Self::Prose];

@@ -51,7 +51,7 @@ pub(super) struct Templated {
     told: AtomicBool,
 }
 
-type Messages = Vec<(&'static str, String)>;
+pub(super) type Messages = Vec<(&'static str, String)>;
 
 impl Templated {
     /// Tries the ways from the cheapest to the dearest on prompts of the corpus, with a marker at `target` and without.
@@ -182,7 +182,7 @@ impl Templated {
 }
 
 /// The messages of a prompt, each with the first and the last line (or words) of its text only.
-fn ends(text: &CorpusText, at: PromptAt, marker: Option<&Marker>) -> Messages {
+pub(super) fn ends(text: &CorpusText, at: PromptAt, marker: Option<&Marker>) -> Messages {
     let shared = text.shared();
     let (conversation, context) = shared.context(at);
     let placed = marker.and_then(|m| Some((m, marker::place(m.target, context.roles(conversation))?)));
@@ -213,7 +213,7 @@ fn last_line(text: &str) -> &str {
 }
 
 /// Prompts spread over the traces: of some conversations the shortest and the longest that is still quick to count.
-fn samples(text: &CorpusText) -> Vec<PromptAt> {
+pub(super) fn samples(text: &CorpusText) -> Vec<PromptAt> {
     let templates = text.templates();
     let conversations: Vec<(usize, usize)> = templates
         .iter()

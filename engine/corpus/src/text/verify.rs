@@ -97,14 +97,18 @@ impl fmt::Display for VerifyReport {
 pub fn verify_tokens(text: &CorpusText, sample: Option<usize>) -> VerifyReport {
     let total: usize = text.templates().iter().map(|template| template.request_count()).sum();
     let mut first = 0;
-    let mut report = VerifyReport::default();
-    for (index, template) in text.templates().iter().enumerate() {
-        let sampling = Sampling { first, total, wanted: sample.unwrap_or(total).min(total) };
-        first += template.request_count();
-        let checker = Checker { text, template, at: TemplateIndex::from(index) };
-        report = report.merge(checker.check(sampling));
-    }
-    report
+    let checks: Vec<(Checker<'_>, Sampling)> = text
+        .templates()
+        .iter()
+        .enumerate()
+        .map(|(index, template)| {
+            let sampling = Sampling { first, total, wanted: sample.unwrap_or(total).min(total) };
+            first += template.request_count();
+            (Checker { text, template, at: TemplateIndex::from(index) }, sampling)
+        })
+        .collect();
+    let reports: Vec<VerifyReport> = checks.par_iter().map(|(checker, sampling)| checker.check(*sampling)).collect();
+    reports.into_iter().fold(VerifyReport::default(), VerifyReport::merge)
 }
 
 /// Which of all requests are checked: `wanted` of `total`, spread evenly.

@@ -1,8 +1,25 @@
-//! The word list, and the words of it that a tokenizer takes as one token each.
+//! The words of heads and of rows of words, and those of them that a tokenizer takes as one token each.
+
+use std::collections::HashSet;
+
+use super::vocabulary::Vocabulary;
+
+/// Lengths of words that are tried, letters.
+const LETTERS: std::ops::RangeInclusive<usize> = 3..=9;
 
 /// Plain English and programming words, 3 to 9 letters; `assets/make_words.py` made the list.
-pub(super) fn all() -> Vec<&'static str> {
-    include_str!("../../assets/words.txt").lines().collect()
+fn general() -> impl Iterator<Item = &'static str> {
+    include_str!("../../assets/words.txt").lines()
+}
+
+/// Distinct words in three lists, each to be used only when those before it do not suffice: software nouns; software
+/// verbs and adjectives; general words.
+pub(super) fn tiers(vocabulary: &Vocabulary) -> [Vec<&'static str>; 3] {
+    let mut seen = HashSet::new();
+    let mut tier = |words: &mut dyn Iterator<Item = &'static str>| {
+        words.filter(|word| LETTERS.contains(&word.len()) && seen.insert(*word)).collect::<Vec<_>>()
+    };
+    [tier(&mut vocabulary.nouns()), tier(&mut vocabulary.others()), tier(&mut general())]
 }
 
 /// Words with a space in front, laid out for drawing.
@@ -44,11 +61,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_list_is_sorted_and_plain() {
-        let words = all();
-        assert!(words.len() >= 5_000);
-        assert!(words.windows(2).all(|pair| pair[0] < pair[1]));
-        assert!(words.iter().all(|word| (3..=9).contains(&word.len()) && word.bytes().all(|b| b.is_ascii_lowercase())));
+    fn tiers_are_plain_and_no_word_is_in_two() {
+        let tiers = tiers(&Vocabulary::embedded());
+        assert!(tiers[0].len() > 700 && tiers[1].len() > 600 && tiers[2].len() > 3_000, "{:?}", tiers.map(|t| t.len()));
+        let words: HashSet<&str> = tiers.iter().flatten().copied().collect();
+        assert_eq!(words.len(), tiers.iter().map(Vec::len).sum::<usize>());
+        assert!(words.iter().all(|word| LETTERS.contains(&word.len()) && word.bytes().all(|b| b.is_ascii_lowercase())));
     }
 
     #[test]

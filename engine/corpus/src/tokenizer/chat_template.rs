@@ -49,13 +49,22 @@ impl ChatTemplate {
     /// The template beside the tokenizer that `source` means (see [`Tokenizer::load`](super::Tokenizer::load)): a
     /// `chat_template.jinja`, a `chat_template.json`, or the `chat_template` of `tokenizer_config.json`.
     pub fn load(source: &str, revision: Option<&str>) -> Result<Self, ChatTemplateError> {
+        Self::find(source, revision, true)
+    }
+
+    /// The same, from files that are on this machine already.
+    pub fn load_local(source: &str, revision: Option<&str>) -> Result<Self, ChatTemplateError> {
+        Self::find(source, revision, false)
+    }
+
+    fn find(source: &str, revision: Option<&str>, ask_hub: bool) -> Result<Self, ChatTemplateError> {
         if source == "builtin" {
             return Err(ChatTemplateError::Builtin);
         }
         let hub = Hub::from_env();
         let tokenizer = locate::locate(source, revision, &hub)?;
         let folder = tokenizer.parent().unwrap_or(Path::new("."));
-        let from_hub = !Path::new(source).exists() && is_repository_name(source);
+        let from_hub = ask_hub && !Path::new(source).exists() && is_repository_name(source);
         let mut trouble = None;
         let mut find = |name: &str| {
             let beside = folder.join(name);
