@@ -15,13 +15,12 @@ import tempfile
 import common
 
 lanes, seconds, runs = (int(a) for a in (sys.argv[1:] + ["256", "20", "5"][len(sys.argv) - 1:]))
-corpus = {"synthetic": {"traces": 64, "seed": 3, "turns": 200, "max_context": 8000, "helpers": 0, "pace": 0.002}}
 for gap in (20, 1):
     found = []
     for _ in range(runs):
         with tempfile.TemporaryDirectory() as folder, common.Server("--ttft-ms", 20, "--itl-ms", gap) as server:
             out = pathlib.Path(folder) / "out"
-            common.client(common.plan(folder, server.port, lanes, seconds, corpus), out)
+            common.client(common.plan(folder, server.port, lanes, seconds, **common.DENSE), out)
             client = json.loads((out / "profile_export_aiperf.json").read_text())["agentx"]["client"]
             chunks = reads = requests = 0
             for record in common.records(out):

@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
+use smallvec::SmallVec;
 
 /// An event's JSON is not JSON.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,7 +44,7 @@ struct EventJson<'a> {
     #[serde(borrow)]
     object: Option<&'a RawValue>,
     #[serde(borrow)]
-    choices: Option<Vec<ChoiceJson<'a>>>,
+    choices: Option<SmallVec<[ChoiceJson<'a>; 1]>>,
     #[serde(borrow)]
     usage: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -77,7 +78,8 @@ struct MessageJson<'a> {
 impl Delta {
     /// Reads the JSON of one event, or of a whole answer that is not streamed; text goes to `sink`, if there is one.
     pub(crate) fn read(data: &[u8], mut sink: Option<&mut dyn TextSink>) -> Result<Self, NotJson> {
-        let text = String::from_utf8_lossy(data);
+        // The lossy conversion alone goes through the text in small steps.
+        let text = std::str::from_utf8(data).map_or_else(|_| String::from_utf8_lossy(data), Cow::Borrowed);
         match serde_json::from_str::<EventJson<'_>>(&text) {
             Ok(event) => Ok(Self::of(&event, &mut sink)),
             Err(error) if error.is_data() => {

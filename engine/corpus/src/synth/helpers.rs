@@ -33,14 +33,16 @@ impl Session<'_> {
         if self.dice.chance(0.006 * often) {
             self.side_job(start);
         }
-        if self.dice.chance(0.026 * often) {
+        if self.dice.chance(0.011 * often) {
             let count = parallel(&mut self.dice).min(self.options.fan_out);
             let background = self.dice.chance(0.4);
             let ends = (0..count).map(|_| self.agent(start)).fold(end, f64::max);
             if !background {
                 return ends;
             }
-        } else if self.dice.chance(0.016 * often) {
+        } else if self.dice.chance(0.012 * often) {
+            self.fork(start, context);
+        } else if self.dice.chance(0.014 * often) {
             let group = self.dice.chance(0.15);
             let count = if group { self.dice.between(3, 5).min(self.options.fan_out) } else { 1 };
             let ends = (0..count).map(|number| self.worker(start, number, context)).fold(end, f64::max);
@@ -53,6 +55,8 @@ impl Session<'_> {
 
     /// A row of requests that each extend the one before.
     fn chain(&mut self, start: f64, mut context: Context, model: &'static str, turns: u32) -> Vec<RequestJson> {
+        // Helpers are not compacted: they end before their window, which is seldom the largest, is full.
+        let full = self.options.max_context.min(200_000) * 3 / 4;
         let mut t = start;
         let mut rows = Vec::new();
         for turn in 0..turns {
@@ -64,7 +68,7 @@ impl Session<'_> {
             let pause = self.dice.of(tables::TOOL_PAUSE);
             t = request.t + request.api_time + self.span(pause).max(0.002);
             rows.push(request);
-            if self.size(&context) + added > self.options.max_context * 3 / 4 {
+            if self.size(&context) + added > full {
                 break;
             }
             self.extend(&mut context, added);
@@ -131,6 +135,19 @@ impl Session<'_> {
         let rows = self.chain(start, context, model, turns);
         requests.extend(rows);
         requests.sort_by(|a, b| a.t.total_cmp(&b.t));
+    }
+
+    /// A helper that goes on from the main agent's whole context, beside it: plain rows too, and as large.
+    fn fork(&mut self, start: f64, main: &Context) {
+        let mut context = self.cut(main, self.size(main));
+        let task = self.dice.count(tables::TASK).min(self.options.max_context / 8);
+        if self.size(&context) + task > self.options.max_context * 3 / 4 {
+            return;
+        }
+        self.extend(&mut context, task);
+        let turns = self.dice.count(tables::FORK_TURNS) as u32;
+        let rows = self.chain(millis(start), context, self.model, turns);
+        self.rows.extend(rows.into_iter().map(RowJson::Request));
     }
 
     /// A helper recorded as plain rows, on the main agent's prefix; gives when it is done.

@@ -32,7 +32,7 @@ pub struct SynthOptions {
     pub max_context: u64,
     /// Helpers of a session compared with the published corpora: 0 for none, 2 for twice as many.
     pub helpers: f64,
-    /// Most helpers that start together; a run asks for open files for twice as many on each lane.
+    /// Most helpers that start together. A run asks for open files for the widest fan-out on each lane, twice over.
     pub fan_out: u32,
     /// All times are multiplied by this: 1 as recorded, 0.05 for a quick try.
     pub pace: f64,

@@ -49,6 +49,8 @@ pub(super) const BREAK: &Table = &[(0.0, 1800.0), (0.5, 9000.0), (0.8, 48_000.0)
 pub(super) const AGENT_TURNS: &Table = &[(0.0, 2.0), (0.2, 6.0), (0.5, 11.0), (0.8, 15.0), (0.95, 24.0), (1.0, 60.0)];
 /// Requests of a helper that was recorded as plain rows.
 pub(super) const WORKER_TURNS: &Table = &[(0.0, 2.0), (0.5, 7.0), (0.9, 25.0), (1.0, 60.0)];
+/// Requests of a helper that goes on from the main agent's context.
+pub(super) const FORK_TURNS: &Table = &[(0.0, 3.0), (0.3, 12.0), (0.6, 35.0), (0.9, 90.0), (1.0, 200.0)];
 /// Tokens of the task a helper is given.
 pub(super) const TASK: &Table = &[(0.0, 150.0), (0.5, 600.0), (0.9, 2000.0), (1.0, 5000.0)];
 /// Seconds between the start of an answer and its first token, and seconds a token takes.
