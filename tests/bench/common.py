@@ -14,8 +14,8 @@ BINARY = pathlib.Path(os.environ.get("AGENTX", TARGET / "agentx"))
 
 
 def pinned(core):
-    """Command prefix that keeps a process on one core, if the machine has it."""
-    if (os.cpu_count() or 1) > core and os.path.exists("/usr/bin/taskset"):
+    """Command prefix that keeps a process on one core, if the machine has it; none for no core."""
+    if core is not None and (os.cpu_count() or 1) > core and os.path.exists("/usr/bin/taskset"):
         return ["taskset", "-c", str(core)]
     return []
 

@@ -39,7 +39,7 @@ with tempfile.TemporaryDirectory() as folder:
             out = pathlib.Path(folder) / f"out{run}"
             file = common.plan(folder, server.port, 4, 1, {"path": str(corpus), "format": "weka_trace"}, tokenizer=tokenizer)
             started = time.time_ns()
-            _, _, peak = common.client(file, out, core=99)
+            _, _, peak = common.client(file, out, core=None)
             waits.append((min(line["arrival"] for line in server.lines()) - started) / 1e9)
             memory.append(peak / 1e6)
     print(f"start to first request {statistics.median(waits):.2f} s, peak memory {statistics.median(memory):.0f} MB")
