@@ -13,7 +13,9 @@ use agentx_replay::core::step::Moment;
 use agentx_replay::core::stream::{Go, PlayIdentity, RequestShop, StreamState};
 use agentx_replay::{Identity, Pressure, ReplayOptions, SamplingStrategy};
 use agentx_report::{ExportFacts, ExportLevel, OslMismatch, ScenarioFacts, TokenCounts};
-use agentx_types::{LaneIndex, Nanos, Phase, PlayNumber, PromptAt, RequestKey, Secret, TextFacts, TrimmedFacts};
+use agentx_types::{
+    LaneIndex, Nanos, Phase, PlayNumber, PromptAt, RequestKey, Secret, TextFacts, TrimmedFacts, to_millionths,
+};
 use agentx_wire::{ConnectionReuse, SessionHeader, TlsOptions, WireOptions};
 use serde_json::{Value, json};
 
@@ -201,7 +203,7 @@ pub(crate) fn text_facts(plan: &ResolvedPlan, text: &CorpusText) -> TextFacts {
         reads_like_code: text.pool().report().exactness == Exactness::Lines,
         fallback: text.pool().report().fallback.clone(),
         max_diff: measured.as_ref().map_or(0, |report| report.max_diff),
-        mean_diff: measured.as_ref().map_or(0.0, |report| report.mean_diff),
+        mean_diff: measured.as_ref().map_or(0.0, |report| to_millionths(report.mean_diff)),
         trimmed: trimmed(plan, text),
     }
 }
@@ -213,7 +215,7 @@ fn trimmed(plan: &ResolvedPlan, text: &CorpusText) -> Option<TrimmedFacts> {
     (trimming.shorter > 0).then_some(TrimmedFacts {
         messages: trimming.messages,
         shorter: trimming.shorter,
-        mean_tokens: trimming.mean_tokens,
+        mean_tokens: to_millionths(trimming.mean_tokens),
         max_tokens: trimming.max_tokens,
     })
 }

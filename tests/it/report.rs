@@ -56,7 +56,24 @@ fn a_finished_run_is_rebuilt_to_the_last_byte() {
         assert!(fs::read(out.join(name)).unwrap() == before, "{name} differs");
     }
     assert!(stdout(&rebuilt).contains("Time to First Token (ms)"), "the tables are shown");
-    assert_eq!(json(out.join("profile_export_aiperf.json"))["is_complete"], true);
+    let summary = json(out.join("profile_export_aiperf.json"));
+    assert_eq!(summary["is_complete"], true);
+    let client = &summary["agentx"]["client"];
+    let threads: Vec<&Value> = client["threads"].as_array().into_iter().flatten().collect();
+    assert_eq!(threads.first().map(|thread| &thread["name"]), Some(&"control".into()), "{client}");
+    assert_eq!(threads.get(1).map(|thread| &thread["name"]), Some(&"wire 0".into()), "{client}");
+    let phases = summary["agentx"]["phases"].as_array().into_iter().flatten();
+    let profiling = phases.filter(|phase| phase["name"] == "profiling").map(|phase| {
+        let ns = |key: &str| phase[key].as_f64().unwrap();
+        (ns("end_ns") - ns("start_ns")) / 1e9
+    });
+    let span: f64 = profiling.sum();
+    for thread in threads {
+        // Profiling and nothing else, by the ticker and by the journal.
+        assert!((thread["seconds"].as_f64().unwrap() - span).abs() < 0.25, "{thread}, profiling took {span} s");
+        assert!(thread["lag_p99_ms"].as_f64().unwrap() > 0.0, "{thread}");
+    }
+    assert!(client["connections_peak"].as_u64() >= Some(1), "{client}");
 }
 
 fn now_ns() -> i64 {

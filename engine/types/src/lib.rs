@@ -29,4 +29,4 @@ pub use prompt::{Marker, MarkerTarget, PromptAt, PromptReader, PromptRef, Prompt
 pub use record::RequestRecord;
 pub use secret::Secret;
 pub use transport::{RecordSink, TokenCounter, Transport, TransportStats};
-pub use units::{Nanos, ReplayTime, Tokens};
+pub use units::{Nanos, ReplayTime, Tokens, to_millionths};

@@ -88,3 +88,9 @@ impl fmt::Display for Tokens {
         self.0.fmt(f)
     }
 }
+
+/// `value` to six places. A number with so few digits reads back from JSON as what was written, so that a result made again
+/// from its files is the same to the last byte.
+pub fn to_millionths(value: f64) -> f64 {
+    (value * 1e6).round() / 1e6
+}

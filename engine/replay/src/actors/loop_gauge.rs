@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use agentx_types::{Nanos, RunClock, ThreadLoad};
+use agentx_types::{Nanos, RunClock, ThreadLoad, to_millionths};
 use hdrhistogram::Histogram;
 use rustix::time::{ClockId, clock_gettime};
 use tokio::task::JoinHandle;
@@ -109,12 +109,12 @@ impl Shared {
     fn measure(&self) -> Measured {
         let state = self.state.borrow();
         let seconds = (self.clock.now() - state.since).as_seconds();
-        let share = |spent: Nanos| if seconds > 0.0 { spent.as_seconds() / seconds } else { 0.0 };
+        let share = |spent: Nanos| if seconds > 0.0 { to_millionths(spent.as_seconds() / seconds) } else { 0.0 };
         let ms = |us: u64| us as f64 / 1e3;
         Measured {
             thread: ThreadLoad {
                 name: self.name.clone(),
-                seconds,
+                seconds: to_millionths(seconds),
                 cpu_share: share(cpu(ClockId::ThreadCPUTime) - state.thread_cpu),
                 lag_p50_ms: ms(state.lag.value_at_quantile(0.5)),
                 lag_p99_ms: ms(state.lag.value_at_quantile(0.99)),
