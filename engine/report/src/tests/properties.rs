@@ -84,6 +84,15 @@ proptest! {
         }
     }
 
+    /// What the journal holds of the client's load is read back as it was.
+    #[test]
+    fn six_places_read_back_as_written(value in -1e9_f64..1e9) {
+        let value = agentx_types::to_millionths(value);
+        let text = serde_json::to_string(&value).map_err(|error| TestCaseError::fail(error.to_string()))?;
+        let back: f64 = serde_json::from_str(&text).map_err(|error| TestCaseError::fail(error.to_string()))?;
+        prop_assert_eq!(back.to_bits(), value.to_bits(), "{}", text);
+    }
+
     #[test]
     fn gaps_keep_every_nanosecond(gaps in prop::collection::vec(0_i64..10_000_000_000, 0..50)) {
         let packed = Gaps::from_ns(gaps.iter().copied());
