@@ -4,11 +4,11 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use agentx_corpus::text::{CorpusText, TextPool};
-use agentx_corpus::tokenizer::Tokenizer;
+use agentx_corpus::text::{CorpusText, TextPool, foreseen};
+use agentx_corpus::tokenizer::{Tokenizer, TokenizerError};
 use agentx_corpus::{SessionTemplate, load};
 use agentx_mock::{MockHandle, MockServer};
-use agentx_plan::{CorpusIdentity, Loaded, TokenizerIdentity, filled_block, lock_json, workload_digest};
+use agentx_plan::{CorpusIdentity, Loaded, ResolvedPlan, TokenizerIdentity, filled_block, lock_json, workload_digest};
 use agentx_replay::lanes::{Lanes, build, build_given};
 use agentx_replay::{Replay, ReplayEnd, ReplayOptions, TransportFactory, report};
 use agentx_report::{ExportFacts, FileNames, Recorder, RecorderOptions, ServerMetrics, export};
@@ -113,6 +113,15 @@ pub(crate) struct Prepared {
     dataset: Option<serde_json::Value>,
 }
 
+/// The plan's tokenizer. Where only the prompts are counted, which are known, most of the file can wait.
+fn tokenizer_of(plan: &ResolvedPlan) -> Result<Tokenizer, TokenizerError> {
+    let (source, revision) = (&plan.tokenizer.source, Some(plan.tokenizer.revision.as_str()));
+    if settings::counts_on_our_side(plan) {
+        return Tokenizer::load(source, revision);
+    }
+    Tokenizer::load_for(source, revision, &foreseen(plan.sampling.seed))
+}
+
 impl Prepared {
     /// Loads corpus and tokenizer, builds the text, writes the lock file.
     pub(crate) fn new(loaded: &Loaded, run: &RunOf) -> Result<Self, Failure> {
@@ -137,7 +146,7 @@ impl Prepared {
         let source = CorpusSource::of_plan(plan)?;
         // The tokenizer is one thread's work, and for few traces the longer one.
         let (corpus, tokenizer) = std::thread::scope(|scope| {
-            let tokenizer = scope.spawn(|| Tokenizer::load(&plan.tokenizer.source, Some(&plan.tokenizer.revision)));
+            let tokenizer = scope.spawn(|| tokenizer_of(plan));
             (load(&source.paths, &settings::corpus(plan)), tokenizer.join())
         });
         let corpus = corpus.map_err(Failure::of)?;

@@ -37,7 +37,7 @@ const TRIAL_SIZES: [u32; 8] = [16, 64, 128, 10, 23, 32, 4, 256];
 const WORD_ROWS: usize = 400;
 
 /// Keys of the seed's uses.
-const USE_PIECES: u64 = 1;
+pub(super) const USE_PIECES: u64 = 1;
 const USE_HEADS: u64 = 2;
 const USE_ORDERS: u64 = 3;
 const USE_TRIALS: u64 = 4;

@@ -11,6 +11,9 @@ use crate::tokenizer::Tokenizer;
 
 /// A line in front of what is measured: a text's own start may cost a token more (a Metaspace prefix).
 pub(super) const ANCHOR: &str = "value = total;\n";
+/// What words are tried between.
+pub(super) const WORD_CONTEXTS: [(&str, &str); 6] =
+    [("set x", "\n"), ("row 7", " ="), ("f(a,", "("), ("y =", " )"), ("set x", " the"), ("(a,", ",")];
 /// Fillings of a head that must all have the same count.
 const HEAD_TRIALS: usize = 300;
 /// Of these, how many take part in the checks of edges and orders.
@@ -92,8 +95,6 @@ impl<'a> Meter<'a> {
 
     /// Words that are one token behind a space wherever a head or a line of words puts them.
     pub(super) fn words(&self, list: &[&'static str]) -> Vec<&'static str> {
-        let contexts =
-            [("set x", "\n"), ("row 7", " ="), ("f(a,", "("), ("y =", " )"), ("set x", " the"), ("(a,", ",")];
         let count = |text: &str| self.tokenizer.count(text);
         let cost = |(left, right): (&'static str, &'static str)| {
             let left_tokens = count(left);
@@ -101,7 +102,7 @@ impl<'a> Meter<'a> {
             let right_tokens = count(&[left, " the", right].concat()).saturating_sub(with_word);
             (left, right, left_tokens, right_tokens)
         };
-        let contexts = contexts.map(cost);
+        let contexts = WORD_CONTEXTS.map(cost);
         let is_one_token = |word: &&str| {
             contexts.iter().all(|&(left, right, left_tokens, right_tokens)| {
                 count(&[left, " ", word].concat()) == left_tokens + 1

@@ -10,6 +10,7 @@ mod build;
 mod candidates;
 mod composer;
 mod edges;
+mod foreseen;
 mod heads;
 mod marker;
 mod measure;
@@ -35,6 +36,7 @@ mod vocabulary;
 mod words;
 
 pub use build::{Exactness, TextKind, TextPool, TextReport};
+pub use foreseen::foreseen;
 pub use marker::{Side as MarkerSide, place as place_marker};
 pub use prompt::CorpusText;
 pub use templated::ChatTemplateCost;

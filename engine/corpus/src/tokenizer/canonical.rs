@@ -37,55 +37,91 @@ pub(super) fn canonical(data: &[u8]) -> Result<Canonical, String> {
     Ok(Canonical { text, id_space: added.id_space(model), added: added.texts })
 }
 
-/// The same for a file of the usual shape: only what is small is converted, around the text of what is large.
-fn spliced(data: &[u8]) -> Option<Canonical> {
-    let fields: BTreeMap<Cow<'_, str>, &RawValue> = serde_json::from_slice(data).ok()?;
-    let model: BTreeMap<Cow<'_, str>, &RawValue> = serde_json::from_str(fields.get("model")?.get()).ok()?;
-    let (vocab, merges) = (model.get("vocab")?.get(), model.get("merges").map(|merges| merges.get()));
-    let merges = merges.filter(|merges| *merges != "null");
+/// A file of the usual shape: what is small in the new form, around the text of what is large.
+pub(super) struct Shell<'a> {
+    /// All but the model.
+    root: Value,
+    /// The model without vocabulary and merges.
+    pub(super) model: Value,
+    /// JSON as it stands in the file.
+    pub(super) vocab: &'a str,
+    pub(super) merges: Option<&'a str>,
+}
 
-    let mut root = Map::new();
-    for (name, value) in &fields {
-        if name != "model" {
-            root.insert(name.to_string(), serde_json::from_str(value.get()).ok()?);
+impl<'a> Shell<'a> {
+    /// None: the file is out of the ordinary.
+    pub(super) fn of(data: &'a [u8]) -> Option<Self> {
+        let fields: BTreeMap<Cow<'_, str>, &RawValue> = serde_json::from_slice(data).ok()?;
+        let model: BTreeMap<Cow<'_, str>, &RawValue> = serde_json::from_str(fields.get("model")?.get()).ok()?;
+        let (vocab, merges) = (model.get("vocab")?.get(), model.get("merges").map(|merges| merges.get()));
+        let merges = merges.filter(|merges| *merges != "null");
+
+        let mut root = Map::new();
+        for (name, value) in &fields {
+            if name != "model" {
+                root.insert(name.to_string(), serde_json::from_str(value.get()).ok()?);
+            }
         }
-    }
-    let mut small = Map::new();
-    for (name, value) in &model {
-        let value = match &**name {
-            "vocab" if vocab.starts_with('[') => Value::Array(Vec::new()),
-            "vocab" => Value::Object(Map::new()),
-            "merges" if merges.is_some() => Value::Array(Vec::new()),
-            _ => serde_json::from_str(value.get()).ok()?,
-        };
-        small.insert(name.to_string(), value);
-    }
-    root.insert("model".into(), Value::Object(small));
-    let mut root = Value::Object(root);
-    tokenizers::canonicalize_value(&mut root).ok()?;
+        let mut small = Map::new();
+        for (name, value) in &model {
+            let value = match &**name {
+                "vocab" if vocab.starts_with('[') => Value::Array(Vec::new()),
+                "vocab" => Value::Object(Map::new()),
+                "merges" if merges.is_some() => Value::Array(Vec::new()),
+                _ => serde_json::from_str(value.get()).ok()?,
+            };
+            small.insert(name.to_string(), value);
+        }
+        root.insert("model".into(), Value::Object(small));
+        let mut root = Value::Object(root);
+        tokenizers::canonicalize_value(&mut root).ok()?;
 
-    let added = AddedTokens::of(&root["added_tokens"]);
-    let ids: Ids = serde_json::from_str(vocab).ok()?;
-    let mut model = root.as_object_mut()?.remove("model")?;
-    model.as_object_mut()?.remove("vocab");
-    if merges.is_some() {
-        model.as_object_mut()?.remove("merges");
+        let mut model = root.as_object_mut()?.remove("model")?;
+        model.as_object_mut()?.remove("vocab");
+        if merges.is_some() {
+            model.as_object_mut()?.remove("merges");
+        }
+        Some(Self { root, model, vocab, merges })
     }
-    let mut text = String::with_capacity(data.len() + 4_096);
-    text.push_str(serde_json::to_string(&root).ok()?.strip_suffix('}')?);
-    text.push_str(",\"model\":");
-    text.push_str(serde_json::to_string(&model).ok()?.strip_suffix('}')?);
-    text.push_str(",\"vocab\":");
-    text.push_str(vocab);
-    if let Some(merges) = merges {
-        text.push_str(",\"merges\":");
-        if is_list_of_lists(merges) {
+
+    pub(super) fn added(&self) -> AddedTokens {
+        AddedTokens::of(&self.root["added_tokens"])
+    }
+
+    /// A part of the file besides the model.
+    pub(super) fn part(&self, name: &str) -> &Value {
+        &self.root[name]
+    }
+
+    /// The whole file, with this vocabulary and these merges.
+    pub(super) fn around(&self, vocab: &str, merges: Option<&str>) -> Option<String> {
+        let mut text = String::with_capacity(vocab.len() + merges.map_or(0, str::len) + 65_536);
+        text.push_str(serde_json::to_string(&self.root).ok()?.strip_suffix('}')?);
+        text.push_str(",\"model\":");
+        text.push_str(serde_json::to_string(&self.model).ok()?.strip_suffix('}')?);
+        text.push_str(",\"vocab\":");
+        text.push_str(vocab);
+        if let Some(merges) = merges {
+            text.push_str(",\"merges\":");
             text.push_str(merges);
-        } else {
-            text.push_str(&serde_json::to_string(&serde_json::from_str::<Pairs<'_>>(merges).ok()?.0).ok()?);
         }
+        text.push_str("}}");
+        Some(text)
     }
-    text.push_str("}}");
+}
+
+/// The same for a file of the usual shape, without a tree of what is large.
+fn spliced(data: &[u8]) -> Option<Canonical> {
+    let shell = Shell::of(data)?;
+    let ids: Ids = serde_json::from_str(shell.vocab).ok()?;
+    let merges = match shell.merges {
+        Some(merges) if !is_list_of_lists(merges) => {
+            Some(serde_json::to_string(&serde_json::from_str::<Pairs<'_>>(merges).ok()?.0).ok()?.into())
+        }
+        merges => merges.map(Cow::Borrowed),
+    };
+    let text = shell.around(shell.vocab, merges.as_deref())?;
+    let added = shell.added();
     Some(Canonical { text, id_space: added.id_space(ids.0), added: added.texts })
 }
 
@@ -94,8 +130,8 @@ fn is_list_of_lists(json: &str) -> bool {
     inner.starts_with('[') || inner.starts_with(']')
 }
 
-struct AddedTokens {
-    texts: Vec<String>,
+pub(super) struct AddedTokens {
+    pub(super) texts: Vec<String>,
     largest: Option<u64>,
 }
 
@@ -108,7 +144,8 @@ impl AddedTokens {
         }
     }
 
-    fn id_space(&self, model: Option<u64>) -> u32 {
+    /// The largest id plus 1, with those of the model.
+    pub(super) fn id_space(&self, model: Option<u64>) -> u32 {
         self.largest.max(model).map_or(0, |id| id + 1) as u32
     }
 }
@@ -181,7 +218,8 @@ impl<'de> Deserialize<'de> for Pairs<'de> {
 #[derive(Deserialize)]
 struct Merge<'a>(#[serde(borrow)] Cow<'a, str>);
 
-fn parts(merge: Cow<'_, str>) -> Option<(Cow<'_, str>, Cow<'_, str>)> {
+/// The two sides of a merge spelled `"a b"`.
+pub(super) fn parts(merge: Cow<'_, str>) -> Option<(Cow<'_, str>, Cow<'_, str>)> {
     let two = |text: &str| text.split_once(' ').is_some_and(|(_, right)| !right.contains(' '));
     if !two(&merge) {
         return None;

@@ -2,14 +2,16 @@
 
 mod canonical;
 mod chat_template;
+mod cover;
 mod error;
+mod excerpt;
 mod locate;
 
 use std::fmt;
 use std::fs;
 use std::io::Read;
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
 use agentx_types::TokenCounter;
 use flate2::read::GzDecoder;
@@ -18,12 +20,17 @@ use tokenizers::pipeline::{EncodeOptions, Override, PipelineToken, PipelineToken
 
 use canonical::{Canonical, canonical};
 pub use chat_template::{ChatMessage, ChatTemplate, ChatTemplateError};
+pub use cover::Cover;
 pub use error::TokenizerError;
+use excerpt::Excerpt;
 
 use crate::hub::Hub;
 
 /// Our own byte-level BPE of 8,192 entries; `assets/train_builtin.py` made it.
 const BUILTIN: &[u8] = include_bytes!("../../assets/builtin-tokenizer.json.gz");
+
+/// What a plan calls it.
+const BUILTIN_NAME: &str = "builtin";
 
 /// A loaded tokenizer; cheap to clone and to share between threads.
 #[derive(Clone)]
@@ -32,8 +39,11 @@ pub struct Tokenizer {
 }
 
 struct Inner {
-    pipeline: PipelineTokenizer,
-    options: EncodeOptions,
+    /// For the texts that were told of beforehand.
+    part: Option<Part>,
+    /// For all others; read when the first of them comes. None: it could not be read again.
+    whole: OnceLock<Option<PipelineTokenizer>>,
+    path: PathBuf,
     source: String,
     digest: String,
     /// Number of ids: the largest one plus 1.
@@ -41,26 +51,56 @@ struct Inner {
     added: Vec<String>,
 }
 
+/// What the texts of `cover` need of a tokenizer.
+struct Part {
+    pipeline: PipelineTokenizer,
+    cover: Cover,
+    /// The file's ids of the entries that were kept.
+    originals: Vec<u32>,
+    /// Entries of the file's vocabulary: the library numbers what is added from there.
+    entries: u32,
+}
+
+impl Part {
+    fn of(data: &[u8], cover: &Cover) -> Option<(Self, Vec<String>, u32)> {
+        let Excerpt { text, originals, entries, added, id_space } = Excerpt::of(data, cover)?;
+        let pipeline = tokenizers::from_json(&text).ok()?;
+        Some((Self { pipeline, cover: cover.clone(), originals, entries }, added, id_space))
+    }
+
+    fn original(&self, id: u32) -> u32 {
+        match self.originals.get(id as usize) {
+            Some(&original) => original,
+            None => id - self.originals.len() as u32 + self.entries,
+        }
+    }
+}
+
+const OPTIONS: EncodeOptions = EncodeOptions {
+    add_special_tokens: false,
+    encode_special_tokens: false,
+    padding: Override::Off,
+    truncation: Override::Off,
+};
+
 impl Tokenizer {
     /// Loads `builtin`, a tokenizer.json, a folder that holds one, or that of a model repository (at `revision`, default
     /// `main`), from the local hub cache or downloaded into it.
     pub fn load(source: &str, revision: Option<&str>) -> Result<Self, TokenizerError> {
-        if source == "builtin" {
-            return Self::builtin();
-        }
-        let path = locate::locate(source, revision, &Hub::from_env())?;
-        let data = fs::read(&path).map_err(|reason| TokenizerError::Unreadable { path: path.clone(), reason })?;
+        let (data, path) = file(source, revision)?;
         Self::from_json(&data, source, &path)
+    }
+
+    /// The same, ready for the texts of `cover` much sooner: the rest of the file is read when some other text is to be
+    /// encoded. Ids and counts are those of the whole tokenizer.
+    pub fn load_for(source: &str, revision: Option<&str>, cover: &Cover) -> Result<Self, TokenizerError> {
+        let (data, path) = file(source, revision)?;
+        Self::from_json_for(&data, source, &path, cover)
     }
 
     /// The built-in tokenizer: no file, no network; for tests, demos and dry runs.
     pub fn builtin() -> Result<Self, TokenizerError> {
-        let path = Path::new("builtin");
-        let mut data = Vec::new();
-        GzDecoder::new(BUILTIN)
-            .read_to_end(&mut data)
-            .map_err(|reason| TokenizerError::Unreadable { path: path.to_path_buf(), reason })?;
-        Self::from_json(&data, "builtin", path)
+        Self::load(BUILTIN_NAME, None)
     }
 
     /// From the bytes of a tokenizer.json of any version; `source` and `path` only serve messages.
@@ -68,16 +108,64 @@ impl Tokenizer {
         let damaged = |reason: String| TokenizerError::Damaged { path: path.to_path_buf(), reason };
         let Canonical { text, added, id_space } = canonical(data).map_err(damaged)?;
         let pipeline = tokenizers::from_json(&text).map_err(|error| damaged(error.to_string()))?;
-        drop(text);
-        let options = EncodeOptions {
-            add_special_tokens: false,
-            encode_special_tokens: false,
-            padding: Override::Off,
-            truncation: Override::Off,
+        let inner = Inner {
+            part: None,
+            whole: OnceLock::from(Some(pipeline)),
+            path: path.to_path_buf(),
+            source: source.to_owned(),
+            digest: hex(&Sha256::digest(data)),
+            id_space,
+            added,
         };
-        let digest = hex(&Sha256::digest(data));
-        let inner = Inner { pipeline, options, source: source.to_owned(), digest, id_space, added };
         Ok(Self { inner: Arc::new(inner) })
+    }
+
+    fn from_json_for(data: &[u8], source: &str, path: &Path, cover: &Cover) -> Result<Self, TokenizerError> {
+        let (part, digest) = rayon::join(|| Part::of(data, cover), || hex(&Sha256::digest(data)));
+        let Some((part, added, id_space)) = part else {
+            return Self::from_json(data, source, path);
+        };
+        let inner = Inner {
+            part: Some(part),
+            whole: OnceLock::new(),
+            path: path.to_path_buf(),
+            source: source.to_owned(),
+            digest,
+            id_space,
+            added,
+        };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// The part, if it does for `text`.
+    fn part_for(&self, text: &str) -> Option<&Part> {
+        self.inner.part.as_ref().filter(|part| part.cover.holds(text))
+    }
+
+    /// The tokenizer of the whole file.
+    fn whole(&self) -> Option<&PipelineTokenizer> {
+        self.inner.whole.get_or_init(|| self.read_again()).as_ref()
+    }
+
+    /// Reads the file once more: keeping it would cost its size in memory, for texts that hardly ever come.
+    fn read_again(&self) -> Option<PipelineTokenizer> {
+        let Inner { path, source, digest, .. } = &*self.inner;
+        let again = || {
+            let data = if source == BUILTIN_NAME { builtin_file()? } else { read(path)? };
+            let damaged = |reason: String| TokenizerError::Damaged { path: path.clone(), reason };
+            if hex(&Sha256::digest(&data)) != *digest {
+                return Err(damaged("it has changed since it was read first".to_owned()));
+            }
+            let text = canonical(&data).map_err(damaged)?.text;
+            drop(data);
+            tokenizers::from_json(&text).map_err(|error| damaged(error.to_string()))
+        };
+        again().inspect_err(|error: &TokenizerError| tracing::error!("{error}")).ok()
+    }
+
+    /// Whether only what was asked for in [`Tokenizer::load_for`] has been read so far.
+    pub fn is_in_part(&self) -> bool {
+        self.inner.whole.get().is_none()
     }
 
     /// What it was loaded from, as the plan has it.
@@ -102,13 +190,13 @@ impl Tokenizer {
 
     /// Appends the token ids of `text` to `ids`, without special tokens.
     pub fn encode_into(&self, text: &str, ids: &mut Vec<u32>) {
-        let mut tokens: Vec<PipelineToken> = Vec::with_capacity(text.len() / 3 + 1);
-        // Fails only on texts beyond 4 GiB and on models without an unknown token; then nothing can be counted.
-        if let Err(error) = self.inner.pipeline.encode_into(text, &self.inner.options, &mut tokens) {
-            tracing::warn!(%error, bytes = text.len(), "text cannot be tokenized, counted as 0 tokens");
-            return;
+        match self.part_for(text) {
+            Some(part) => {
+                let tokens = tokens(Some(&part.pipeline), text);
+                ids.extend(tokens.into_iter().map(|token| part.original(token.into())));
+            }
+            None => ids.extend(tokens(self.whole(), text).into_iter().map(u32::from)),
         }
-        ids.extend(tokens.into_iter().map(u32::from));
     }
 
     /// The token ids of `text`, without special tokens.
@@ -120,15 +208,58 @@ impl Tokenizer {
 
     /// The text of `ids`; bytes that are not UTF-8 become U+FFFD.
     pub fn decode(&self, ids: &[u32]) -> String {
-        self.inner.pipeline.decode(ids, false).unwrap_or_default()
+        self.whole().and_then(|whole| whole.decode(ids, false).ok()).unwrap_or_default()
     }
 
-    /// Calls `visit` with the decoded text of every entry of the vocabulary.
+    /// Calls `visit` with the decoded text of the entries of the vocabulary: of all that hold a newline with a visible
+    /// character behind it, of added ones, and of all that may come about in the texts that the tokenizer was loaded for.
+    /// An id without an entry has no text.
     pub fn for_each_entry(&self, mut visit: impl FnMut(u32, &str)) {
-        for id in 0..self.inner.id_space {
-            visit(id, &self.decode(&[id]));
+        let Some(part) = &self.inner.part else {
+            (0..self.inner.id_space).for_each(|id| visit(id, &self.decode(&[id])));
+            return;
+        };
+        for place in 0..(part.originals.len() + self.inner.added.len()) as u32 {
+            visit(part.original(place), &part.pipeline.decode(&[place], false).unwrap_or_default());
         }
     }
+}
+
+/// The tokens of `text`. Fails only on texts beyond 4 GiB and on models without an unknown token, or without a tokenizer;
+/// then nothing can be counted.
+fn tokens(pipeline: Option<&PipelineTokenizer>, text: &str) -> Vec<PipelineToken> {
+    let mut tokens = Vec::with_capacity(text.len() / 3 + 1);
+    let Some(pipeline) = pipeline else {
+        tracing::warn!(bytes = text.len(), "text cannot be tokenized, counted as 0 tokens");
+        return tokens;
+    };
+    if let Err(error) = pipeline.encode_into(text, &OPTIONS, &mut tokens) {
+        tracing::warn!(%error, bytes = text.len(), "text cannot be tokenized, counted as 0 tokens");
+        tokens.clear();
+    }
+    tokens
+}
+
+/// The bytes of the tokenizer.json that `source` means, and where it is.
+fn file(source: &str, revision: Option<&str>) -> Result<(Vec<u8>, PathBuf), TokenizerError> {
+    if source == BUILTIN_NAME {
+        return Ok((builtin_file()?, PathBuf::from(BUILTIN_NAME)));
+    }
+    let path = locate::locate(source, revision, &Hub::from_env())?;
+    Ok((read(&path)?, path))
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, TokenizerError> {
+    fs::read(path).map_err(|reason| TokenizerError::Unreadable { path: path.to_path_buf(), reason })
+}
+
+fn builtin_file() -> Result<Vec<u8>, TokenizerError> {
+    let mut data = Vec::new();
+    let path = || PathBuf::from(BUILTIN_NAME);
+    GzDecoder::new(BUILTIN)
+        .read_to_end(&mut data)
+        .map_err(|reason| TokenizerError::Unreadable { path: path(), reason })?;
+    Ok(data)
 }
 
 impl TokenCounter for Tokenizer {
@@ -137,14 +268,11 @@ impl TokenCounter for Tokenizer {
     }
 
     fn count(&self, text: &str) -> u64 {
-        let mut tokens: Vec<PipelineToken> = Vec::with_capacity(text.len() / 3 + 1);
-        match self.inner.pipeline.encode_into(text, &self.inner.options, &mut tokens) {
-            Ok(()) => tokens.len() as u64,
-            Err(error) => {
-                tracing::warn!(%error, bytes = text.len(), "text cannot be tokenized, counted as 0 tokens");
-                0
-            }
-        }
+        let pipeline = match self.part_for(text) {
+            Some(part) => Some(&part.pipeline),
+            None => self.whole(),
+        };
+        tokens(pipeline, text).len() as u64
     }
 }
 

@@ -1,0 +1,93 @@
+//! Which texts a run may encode, before any tokenizer is there.
+
+use super::candidates;
+use super::heads::HEADS;
+use super::measure::{ANCHOR, WORD_CONTEXTS};
+use super::mix::combine;
+use super::vocabulary::Vocabulary;
+use super::words;
+use crate::tokenizer::Cover;
+
+/// All text that prompts made with `seed` may hold, and what is tried to prove it: enough for
+/// [`Tokenizer::load_for`](crate::tokenizer::Tokenizer::load_for) to read no more.
+pub fn foreseen(seed: u64) -> Cover {
+    let vocabulary = Vocabulary::embedded();
+    let mut cover = Cover::new();
+    for piece in candidates::make(&vocabulary, combine(seed, super::build::USE_PIECES)) {
+        cover.add(&piece.text);
+    }
+    for text in WORD_CONTEXTS.iter().flat_map(|&(left, right)| [left, right]).chain([ANCHOR]) {
+        cover.add(text);
+    }
+    let mut behind_words: Vec<&str> = WORD_CONTEXTS.iter().map(|&(_, right)| right).collect();
+    for head in &HEADS {
+        cover.add(&head.fill([]));
+        behind_words.extend([head.separator, head.end]);
+    }
+    behind_words.sort_unstable();
+    behind_words.dedup();
+    for word in words::tiers(&vocabulary).concat() {
+        for behind in &behind_words {
+            cover.add(&[word, behind].concat());
+        }
+    }
+    add_markers(&mut cover);
+    cover
+}
+
+/// Cache-bust markers: `[rid:`, 12 hexadecimal digits, `]`.
+fn add_markers(cover: &mut Cover) {
+    const DIGITS: &[u8] = b"0123456789abcdef";
+    cover.add_all_of(DIGITS);
+    for number in 0..0x1000 {
+        cover.add(&format!("[rid:{number:03x}"));
+        cover.add(&format!("{number:03x}]"));
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use agentx_types::{Marker, MarkerTarget, PromptSource, TokenCounter};
+
+    use super::*;
+    use crate::template::Role;
+    use crate::text::testing::{at, builtin, segment, template};
+    use crate::text::{CorpusText, TextKind, TextPool, verify_tokens};
+    use crate::tokenizer::Tokenizer;
+
+    fn prompt(pool: &TextPool, target: MarkerTarget) -> (Vec<u8>, u64) {
+        let list = vec![segment(Role::System, &[(7, 40)], 9, 0), segment(Role::User, &[(1 << 50, 300)], 50, 0)];
+        let text = CorpusText::new(vec![template("t", 64, vec![(0, list)])], pool.clone());
+        let marker = Marker { text: "[rid:0f1e2d3c4b5a]".into(), target };
+        let mut json = Vec::new();
+        text.write_messages(at(0, 0), Some(&marker), &mut json).unwrap();
+        assert_eq!(verify_tokens(&text, None).inexact, 0);
+        (json, text.input_tokens(at(0, 0), Some(&marker)))
+    }
+
+    #[test]
+    fn a_part_of_the_tokenizer_makes_the_same_text_and_suffices() {
+        let whole = builtin();
+        for (seed, kind) in [(1, TextKind::Coding), (2, TextKind::Sonnet), (3, TextKind::Random)] {
+            let part = Tokenizer::load_for("builtin", None, &foreseen(seed)).unwrap();
+            let pools = [&part, &whole].map(|tokenizer| TextPool::build_kind(tokenizer, seed, kind));
+            assert_eq!(pools[0].report(), pools[1].report());
+            for target in [MarkerTarget::FirstTurnPrefix, MarkerTarget::SystemSuffix] {
+                assert_eq!(prompt(&pools[0], target), prompt(&pools[1], target), "{kind:?}");
+            }
+            assert!(part.is_in_part(), "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn other_text_is_encoded_with_the_whole() {
+        let part = Tokenizer::load_for("builtin", None, &foreseen(1)).unwrap();
+        let whole = builtin();
+        for text in ["naïve ✓ Zürich 中文", "qzxvqk jjjq"] {
+            assert_eq!(part.encode(text), whole.encode(text), "{text}");
+            assert_eq!(part.count(text), whole.count(text), "{text}");
+        }
+        assert!(!part.is_in_part());
+    }
+}
