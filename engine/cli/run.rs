@@ -119,7 +119,7 @@ fn tokenizer_of(plan: &ResolvedPlan) -> Result<Tokenizer, TokenizerError> {
     if settings::counts_on_our_side(plan) {
         return Tokenizer::load(source, revision);
     }
-    Tokenizer::load_for(source, revision, &foreseen(plan.sampling.seed))
+    Tokenizer::load_for(source, revision, || foreseen(plan.sampling.seed))
 }
 
 impl Prepared {

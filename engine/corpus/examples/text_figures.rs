@@ -29,10 +29,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let source = env::args().nth(1).unwrap_or_else(|| "builtin".to_owned());
     let shown: usize = env::args().nth(2).map_or(Ok(3_000), |characters| characters.parse())?;
     let start = Instant::now();
-    let cover = foreseen(1);
-    println!("texts foreseen in {:?}", start.elapsed());
-    let start = Instant::now();
-    let tokenizer = Tokenizer::load_for(&source, None, &cover)?;
+    let tokenizer = Tokenizer::load_for(&source, None, || foreseen(1))?;
     println!("tokenizer loaded in {:?}", start.elapsed());
     let start = Instant::now();
     let pool = TextPool::build(&tokenizer, 1);

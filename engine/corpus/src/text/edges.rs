@@ -7,6 +7,7 @@ use rayon::prelude::*;
 
 use super::measure::{ANCHOR, Meter, Origin, Unit};
 use super::mix::Draws;
+use crate::tokenizer::LineEncoder;
 
 /// Pairs per encoded text. Texts are short because a tokenizer that does not split before merging merges a text as one
 /// word, at a cost that grows faster than its length.
@@ -51,9 +52,10 @@ pub(super) fn drop_by_vocabulary(meter: &Meter<'_>, units: &mut Vec<Unit>) {
 /// before each first two. Kinds whose pairs fail are dropped with all their units, until none fails.
 pub(super) fn drop_by_pairs(meter: &Meter<'_>, units: &mut Vec<Unit>) -> EdgeCounts {
     let mut counts = EdgeCounts::default();
+    let trial = Trial::new(meter, units);
     for round in 1.. {
         let texts = all_seams(units);
-        let bad: Vec<(usize, usize)> = texts.par_iter().flat_map_iter(|text| bad_seams(meter, units, text)).collect();
+        let bad: Vec<(usize, usize)> = texts.par_iter().flat_map_iter(|text| bad_seams(&trial, units, text)).collect();
         counts.pairs += texts.iter().map(|text| text.len() - 1).sum::<usize>();
         counts.bad_pairs += bad.len();
         if bad.is_empty() {
@@ -178,17 +180,18 @@ impl Texts {
 }
 
 /// The pairs of neighbours in `row` that do not add up.
-fn bad_seams(meter: &Meter<'_>, units: &[Unit], row: &[usize]) -> Vec<(usize, usize)> {
-    if adds_up(meter, units, row) {
+fn bad_seams(trial: &Trial<'_>, units: &[Unit], row: &[usize]) -> Vec<(usize, usize)> {
+    if trial.adds_up(units, row) {
         return Vec::new();
     }
-    row.windows(2).filter(|pair| !adds_up(meter, units, pair)).map(|pair| (pair[0], pair[1])).collect()
+    row.windows(2).filter(|pair| !trial.adds_up(units, pair)).map(|pair| (pair[0], pair[1])).collect()
 }
 
 /// All units in random orders; where a text does not add up, the pairs that spoil it are found by halving and dropped.
 /// Returns the number of seams tried.
 pub(super) fn drop_by_orders(meter: &Meter<'_>, units: &mut Vec<Unit>, key: u64) -> usize {
     let mut draws = Draws::new(key);
+    let trial = Trial::new(meter, units);
     let mut seams = 0;
     for _ in 0..ORDERS {
         let mut order: Vec<usize> = (0..units.len()).collect();
@@ -197,7 +200,7 @@ pub(super) fn drop_by_orders(meter: &Meter<'_>, units: &mut Vec<Unit>, key: u64)
         }
         seams += order.len();
         let bad: BTreeSet<usize> =
-            order.par_chunks(PIECES_PER_TEXT).flat_map_iter(|sequence| spoilers(meter, units, sequence)).collect();
+            order.par_chunks(PIECES_PER_TEXT).flat_map_iter(|sequence| spoilers(&trial, units, sequence)).collect();
         if !bad.is_empty() {
             let texts: BTreeSet<String> = bad.iter().map(|&index| units[index].text.clone()).collect();
             drop_units(units, |unit| texts.contains(&unit.text));
@@ -207,29 +210,42 @@ pub(super) fn drop_by_orders(meter: &Meter<'_>, units: &mut Vec<Unit>, key: u64)
 }
 
 /// The units of `sequence` that do not add up with a neighbour.
-fn spoilers(meter: &Meter<'_>, units: &[Unit], sequence: &[usize]) -> Vec<usize> {
-    if adds_up(meter, units, sequence) {
+fn spoilers(trial: &Trial<'_>, units: &[Unit], sequence: &[usize]) -> Vec<usize> {
+    if trial.adds_up(units, sequence) {
         return Vec::new();
     }
     if sequence.len() <= 2 {
         return sequence.to_vec();
     }
     let middle = sequence.len() / 2;
-    let mut found = spoilers(meter, units, &sequence[..middle]);
-    found.extend(spoilers(meter, units, &sequence[middle..]));
-    found.extend(spoilers(meter, units, &sequence[middle - 1..=middle]));
+    let mut found = spoilers(trial, units, &sequence[..middle]);
+    found.extend(spoilers(trial, units, &sequence[middle..]));
+    found.extend(spoilers(trial, units, &sequence[middle - 1..=middle]));
     found
 }
 
-/// Whether the ids of the units in a row, behind a line, are the ids of each.
-fn adds_up(meter: &Meter<'_>, units: &[Unit], sequence: &[usize]) -> bool {
-    let mut text = String::from(ANCHOR);
-    let mut expected = meter.anchor().to_vec();
-    for &index in sequence {
-        text.push_str(&units[index].text);
-        expected.extend_from_slice(&units[index].ids);
+/// Tries rows of units.
+struct Trial<'a> {
+    encoder: LineEncoder<'a>,
+    anchor: &'a [u32],
+}
+
+impl<'a> Trial<'a> {
+    fn new(meter: &'a Meter<'a>, units: &[Unit]) -> Self {
+        let lines = units.iter().map(|unit| &*unit.text).chain([ANCHOR]);
+        Self { encoder: meter.tokenizer().for_lines(lines), anchor: meter.anchor() }
     }
-    meter.tokenizer().encode(&text) == expected
+
+    /// Whether the ids of the units in a row, behind a line, are the ids of each.
+    fn adds_up(&self, units: &[Unit], sequence: &[usize]) -> bool {
+        let mut text = String::from(ANCHOR);
+        let mut expected = self.anchor.to_vec();
+        for &index in sequence {
+            text.push_str(&units[index].text);
+            expected.extend_from_slice(&units[index].ids);
+        }
+        self.encoder.encode(&text) == expected
+    }
 }
 
 /// The last characters before the final newline.

@@ -7,17 +7,23 @@ const THREE_BITS: u32 = 21;
 
 /// A set of texts, as the rows of three and of four characters that occur in their words. Words end at spaces and at
 /// newlines. A text is in the set when all its rows are, and so is then whatever is a part of it.
-#[derive(Clone)]
 pub struct Cover {
-    three: Box<[u64]>,
-    four: Box<[u64]>,
+    three: Box<[u8]>,
+    four: Box<[u8]>,
 }
 
 impl Cover {
     /// Holds words of up to two characters only.
     pub fn new() -> Self {
-        let bits = |count: u32| vec![0; 1 << (count - 6)].into_boxed_slice();
-        Self { three: bits(THREE_BITS), four: bits(FOUR_BITS) }
+        let mut cover = Self { three: zeros(THREE_BITS), four: zeros(FOUR_BITS) };
+        // With the end of a word in it, a row tells nothing.
+        for other in 0..1 << 14 {
+            let (upper, lower) = (other >> 7, other & 0x7f);
+            for bit in [other, upper << 14 | lower, other << 7] {
+                set(&mut cover.three, bit);
+            }
+        }
+        cover
     }
 
     /// Takes in a text. Words with characters other than visible ASCII end at them, and are never held.
@@ -34,34 +40,28 @@ impl Cover {
         }
     }
 
-    /// Takes in every word made of these characters.
+    /// Takes in every word made of these visible characters.
     pub fn add_all_of(&mut self, alphabet: &[u8]) {
-        for &a in alphabet {
-            for &b in alphabet {
-                for &c in alphabet {
-                    let mut row = Row::default();
-                    [a, b, c].into_iter().for_each(|byte| row.push(Some(byte)));
-                    row.three().into_iter().for_each(|bit| set(&mut self.three, bit));
-                    for &d in alphabet {
-                        let mut row = row;
-                        row.push(Some(d));
-                        row.four().into_iter().for_each(|bit| set(&mut self.four, bit));
-                    }
-                }
-            }
+        let mut words = vec![String::new()];
+        for _ in 0..4 {
+            let longer =
+                |word: &String| alphabet.iter().map(|&sign| format!("{word}{}", char::from(sign))).collect::<Vec<_>>();
+            words = words.iter().flat_map(longer).collect();
+        }
+        for word in words {
+            self.add(&word);
         }
     }
 
     /// Whether all of `text` is in the set.
     pub fn holds(&self, text: &str) -> bool {
         // Every text passes here before it is encoded: no branches, so that the look-ups overlap.
-        let (mut last, mut holds) = (0_u32, true);
+        let (mut three, mut four, mut holds) = (0, 0_u32, true);
         for &byte in text.as_bytes() {
             let sign = SIGNS[usize::from(byte)];
-            last = last << 8 | u32::from(sign & 0x7f);
-            let three = has_end(last | 0xff00_0000) | get(&self.three, three_bit(last));
-            let four = has_end(last) | get(&self.four, four_bit(last));
-            holds &= (sign < 0x80) & three & four;
+            three = (three << 7 | usize::from(sign & 0x7f)) % (1 << THREE_BITS);
+            four = four << 8 | u32::from(sign);
+            holds &= (sign < 0x80) & get(&self.three, three) & (has_end(four) | get(&self.four, four_bit(four)));
         }
         holds
     }
@@ -73,11 +73,11 @@ impl Cover {
         entry.chars().all(|sign| {
             let byte = u8::try_from(sign).ok().filter(u8::is_ascii_graphic);
             row.push(byte);
-            (byte.is_some() || stands_for_space(sign)) && self.has(&row)
+            (byte.is_some() || stands_for_space(sign)) && self.has(row)
         })
     }
 
-    fn has(&self, row: &Row) -> bool {
+    fn has(&self, row: Row) -> bool {
         row.three().is_none_or(|bit| get(&self.three, bit)) && row.four().is_none_or(|bit| get(&self.four, bit))
     }
 }
@@ -151,12 +151,16 @@ fn four_bit(row: u32) -> usize {
     (row.wrapping_mul(0x9E37_79B1) >> (32 - FOUR_BITS)) as usize
 }
 
-fn set(bits: &mut [u64], bit: usize) {
-    bits[bit / 64] |= 1 << (bit % 64);
+fn zeros(bits: u32) -> Box<[u8]> {
+    vec![0; 1 << (bits - 3)].into_boxed_slice()
 }
 
-fn get(bits: &[u64], bit: usize) -> bool {
-    bits[bit / 64] >> (bit % 64) & 1 == 1
+fn set(bits: &mut [u8], bit: usize) {
+    bits[bit / 8] |= 1 << (bit % 8);
+}
+
+fn get(bits: &[u8], bit: usize) -> bool {
+    bits[bit / 8] >> (bit % 8) & 1 == 1
 }
 
 #[cfg(test)]
@@ -167,7 +171,9 @@ mod tests {
 
     fn cover(texts: &[&str]) -> Cover {
         let mut cover = Cover::new();
-        texts.iter().for_each(|text| cover.add(text));
+        for text in texts {
+            cover.add(text);
+        }
         cover
     }
 

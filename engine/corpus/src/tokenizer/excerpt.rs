@@ -35,11 +35,10 @@ pub(super) struct Excerpt {
 }
 
 impl Excerpt {
-    /// What `data` needs for the texts of `cover`. None: the file is out of the ordinary, or its tokenizer may make
+    /// What `shell` needs for the texts of `cover`. None: the file is out of the ordinary, or its tokenizer may make
     /// something else of a text than its parts.
-    pub(super) fn of(data: &[u8], cover: &Cover) -> Option<Self> {
-        let shell = Shell::of(data)?;
-        if !only_joins(&shell) {
+    pub(super) fn of(shell: &Shell<'_>, cover: &Cover) -> Option<Self> {
+        if !only_joins(shell) {
             return None;
         }
         let added = shell.added();
@@ -78,7 +77,6 @@ fn only_joins(shell: &Shell<'_>) -> bool {
 /// Whether a normalizer or pre-tokenizer leaves ASCII text as it is, but for signs for spaces and a space in front.
 fn leaves_text(step: &Value) -> bool {
     let all_of = |name: &str| step[name].as_array().is_some_and(|steps| steps.iter().all(leaves_text));
-    let space_is = |name: &str| step[name].is_null() || step[name] == METASPACE;
     match step["type"].as_str() {
         None => step.is_null(),
         Some("Sequence") => {
@@ -86,9 +84,11 @@ fn leaves_text(step: &Value) -> bool {
             lists.iter().any(|list| !step[list].is_null())
                 && lists.iter().all(|list| step[list].is_null() || all_of(list))
         }
-        Some("NFC" | "NFD" | "NFKC" | "NFKD" | "ByteLevel" | "Split" | "Digits" | "Punctuation") => true,
-        Some("Whitespace" | "WhitespaceSplit" | "BertPreTokenizer" | "UnicodeScripts") => true,
-        Some("Metaspace") => space_is("replacement"),
+        Some(
+            "NFC" | "NFD" | "NFKC" | "NFKD" | "ByteLevel" | "Split" | "Digits" | "Punctuation" | "Whitespace"
+            | "WhitespaceSplit" | "CharDelimiterSplit" | "BertPreTokenizer" | "UnicodeScripts",
+        ) => true,
+        Some("MetaspaceNormalizer") => step["replacement"] == METASPACE,
         Some("Prepend") => step["prepend"] == METASPACE,
         Some("Replace") => step["pattern"]["String"] == " " && step["content"] == METASPACE,
         Some(_) => false,
@@ -262,5 +262,85 @@ impl<'de> Deserialize<'de> for Merge<'de> {
         }
 
         deserializer.deserialize_any(Either)
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn file() -> Value {
+        json!({
+            "version": "1.0",
+            "added_tokens": [{"id": 9, "content": "<|end|>", "special": true}],
+            "normalizer": {"type": "NFC"},
+            "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true},
+            "model": {
+                "type": "BPE", "unk_token": "<unk>",
+                "vocab": {
+                    "a": 0, "Ġ": 1, "é": 2, "<0x41>": 3, "lab": 11, "Ġlabel": 12, "stable": 13, "Ċx": 14, "<unk>": 15, "中": 16,
+                    "<|end|>": 20, "long": 21,
+                },
+                "merges": ["#version: 0.2", "l ab", "Ġ label", "st able", "a é"],
+            },
+        })
+    }
+
+    fn excerpt(file: &Value) -> Option<Excerpt> {
+        let mut cover = Cover::new();
+        cover.add("a label");
+        let text = file.to_string();
+        Excerpt::of(&Shell::of(text.as_bytes())?, &cover)
+    }
+
+    #[test]
+    fn what_can_occur_is_kept_with_what_is_always_needed() {
+        let Excerpt { text, originals, entries, added, id_space } = excerpt(&file()).unwrap();
+        let read: Value = serde_json::from_str(&text).unwrap();
+        let kept = json!({
+            "a": 0, "Ġ": 1, "é": 2, "<0x41>": 3, "lab": 4, "Ġlabel": 5, "Ċx": 6, "<unk>": 7, "<|end|>": 8,
+        });
+        assert_eq!(read["model"]["vocab"], kept);
+        assert_eq!(read["model"]["merges"], json!([["l", "ab"], ["Ġ", "label"]]));
+        assert_eq!(originals, [0, 1, 2, 3, 11, 12, 14, 15, 20]);
+        assert_eq!((entries, id_space), (12, 22));
+        assert_eq!(added, ["<|end|>"]);
+    }
+
+    #[test]
+    fn tokenizers_that_change_the_text_are_read_whole() {
+        let with = |path: &str, value: Value| {
+            let mut file = file();
+            *file.pointer_mut(path).unwrap() = value;
+            excerpt(&file).is_some()
+        };
+        let space = json!({"type": "Replace", "pattern": {"String": " "}, "content": "▁"});
+        for (path, value, stays) in [
+            ("/normalizer", json!(null), true),
+            ("/normalizer", json!({"type": "Lowercase"}), false),
+            ("/normalizer", space.clone(), true),
+            (
+                "/normalizer",
+                json!({"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": "▁"}, space]}),
+                true,
+            ),
+            ("/normalizer", json!({"type": "Sequence", "normalizers": [{"type": "Lowercase"}]}), false),
+            ("/normalizer", json!({"type": "Replace", "pattern": {"String": "e"}, "content": "a"}), false),
+            ("/pre_tokenizer", json!({"type": "Metaspace", "replacement": "▁", "prepend_scheme": "first"}), true),
+            ("/pre_tokenizer", json!({"type": "Metaspace", "replacement": "_", "prepend_scheme": "first"}), false),
+            ("/model/type", json!("WordPiece"), false),
+            ("/model/vocab", json!({"a": "b"}), false),
+            ("/model/merges", json!(["a b c"]), false),
+            ("/model/merges", json!([["a", "b", "c"]]), false),
+            ("/model/merges", json!([["a", "b"], ["b", "ab"]]), true),
+        ] {
+            assert_eq!(with(path, value.clone()), stays, "{path} {value}");
+        }
+        let mut suffixed = file();
+        suffixed["model"]["end_of_word_suffix"] = json!("</w>");
+        assert!(excerpt(&suffixed).is_none());
     }
 }

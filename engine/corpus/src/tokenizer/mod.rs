@@ -18,7 +18,7 @@ use flate2::read::GzDecoder;
 use sha2::{Digest, Sha256};
 use tokenizers::pipeline::{EncodeOptions, Override, PipelineToken, PipelineTokenizer};
 
-use canonical::{Canonical, canonical};
+use canonical::{Canonical, Shell, canonical};
 pub use chat_template::{ChatMessage, ChatTemplate, ChatTemplateError};
 pub use cover::Cover;
 pub use error::TokenizerError;
@@ -62,10 +62,14 @@ struct Part {
 }
 
 impl Part {
-    fn of(data: &[u8], cover: &Cover) -> Option<(Self, Vec<String>, u32)> {
-        let Excerpt { text, originals, entries, added, id_space } = Excerpt::of(data, cover)?;
+    fn of(shell: &Shell<'_>, cover: Cover) -> Option<(Self, Vec<String>, u32)> {
+        let Excerpt { text, originals, entries, added, id_space } = Excerpt::of(shell, &cover)?;
         let pipeline = tokenizers::from_json(&text).ok()?;
-        Some((Self { pipeline, cover: cover.clone(), originals, entries }, added, id_space))
+        Some((Self { pipeline, cover, originals, entries }, added, id_space))
+    }
+
+    fn encode(&self, text: &str) -> Vec<u32> {
+        tokens(Some(&self.pipeline), text).into_iter().map(|token| self.original(token.into())).collect()
     }
 
     fn original(&self, id: u32) -> u32 {
@@ -92,8 +96,12 @@ impl Tokenizer {
     }
 
     /// The same, ready for the texts of `cover` much sooner: the rest of the file is read when some other text is to be
-    /// encoded. Ids and counts are those of the whole tokenizer.
-    pub fn load_for(source: &str, revision: Option<&str>, cover: &Cover) -> Result<Self, TokenizerError> {
+    /// encoded. Ids and counts are those of the whole tokenizer. `cover` is made beside the reading of the file.
+    pub fn load_for(
+        source: &str,
+        revision: Option<&str>,
+        cover: impl FnOnce() -> Cover + Send,
+    ) -> Result<Self, TokenizerError> {
         let (data, path) = file(source, revision)?;
         Self::from_json_for(&data, source, &path, cover)
     }
@@ -120,8 +128,15 @@ impl Tokenizer {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    fn from_json_for(data: &[u8], source: &str, path: &Path, cover: &Cover) -> Result<Self, TokenizerError> {
-        let (part, digest) = rayon::join(|| Part::of(data, cover), || hex(&Sha256::digest(data)));
+    fn from_json_for(
+        data: &[u8],
+        source: &str,
+        path: &Path,
+        cover: impl FnOnce() -> Cover + Send,
+    ) -> Result<Self, TokenizerError> {
+        let (shell, cover) = rayon::join(|| Shell::of(data), cover);
+        let part = || shell.and_then(|shell| Part::of(&shell, cover));
+        let (part, digest) = rayon::join(part, || hex(&Sha256::digest(data)));
         let Some((part, added, id_space)) = part else {
             return Self::from_json(data, source, path);
         };
@@ -188,22 +203,18 @@ impl Tokenizer {
         &self.inner.added
     }
 
-    /// Appends the token ids of `text` to `ids`, without special tokens.
-    pub fn encode_into(&self, text: &str, ids: &mut Vec<u32>) {
+    /// The token ids of `text`, without special tokens.
+    pub fn encode(&self, text: &str) -> Vec<u32> {
         match self.part_for(text) {
-            Some(part) => {
-                let tokens = tokens(Some(&part.pipeline), text);
-                ids.extend(tokens.into_iter().map(|token| part.original(token.into())));
-            }
-            None => ids.extend(tokens(self.whole(), text).into_iter().map(u32::from)),
+            Some(part) => part.encode(text),
+            None => tokens(self.whole(), text).into_iter().map(u32::from).collect(),
         }
     }
 
-    /// The token ids of `text`, without special tokens.
-    pub fn encode(&self, text: &str) -> Vec<u32> {
-        let mut ids = Vec::new();
-        self.encode_into(text, &mut ids);
-        ids
+    /// For texts made of whole `lines` alone, which are looked at here, once.
+    pub(crate) fn for_lines<'a>(&self, mut lines: impl Iterator<Item = &'a str>) -> LineEncoder<'_> {
+        let part = self.inner.part.as_ref().filter(|part| lines.all(|line| part.cover.holds(line)));
+        LineEncoder { tokenizer: self, part }
     }
 
     /// The text of `ids`; bytes that are not UTF-8 become U+FFFD.
@@ -222,6 +233,21 @@ impl Tokenizer {
         for place in 0..(part.originals.len() + self.inner.added.len()) as u32 {
             visit(part.original(place), &part.pipeline.decode(&[place], false).unwrap_or_default());
         }
+    }
+}
+
+/// Encodes texts made of lines that are known.
+#[derive(Clone, Copy)]
+pub(crate) struct LineEncoder<'a> {
+    tokenizer: &'a Tokenizer,
+    part: Option<&'a Part>,
+}
+
+impl LineEncoder<'_> {
+    /// The token ids of `text`, which is made of those lines.
+    pub(crate) fn encode(&self, text: &str) -> Vec<u32> {
+        debug_assert!(self.part.is_none_or(|part| part.cover.holds(text)), "not made of the lines that were told");
+        self.part.map_or_else(|| self.tokenizer.encode(text), |part| part.encode(text))
     }
 }
 
