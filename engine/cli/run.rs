@@ -113,12 +113,9 @@ pub(crate) struct Prepared {
     dataset: Option<serde_json::Value>,
 }
 
-/// The plan's tokenizer. Where only the prompts are counted, which are known, most of the file can wait.
+/// The plan's tokenizer: prompts are known, so most of the file can wait until there is an answer to be counted.
 fn tokenizer_of(plan: &ResolvedPlan) -> Result<Tokenizer, TokenizerError> {
     let (source, revision) = (&plan.tokenizer.source, Some(plan.tokenizer.revision.as_str()));
-    if settings::counts_on_our_side(plan) {
-        return Tokenizer::load(source, revision);
-    }
     Tokenizer::load_for(source, revision, || foreseen(plan.sampling.seed))
 }
 
@@ -324,6 +321,9 @@ impl Prepared {
             tracing::warn!("{note}");
         }
         out::err(exported.console.trim_end());
+        if let Some(error) = self.tokenizer.trouble() {
+            return Err(Failure::Failed(format!("answers were counted as 0 tokens, their metrics are wrong: {error}")));
+        }
         Ok(exported.verdict.code.clamp(0, 255) as u8)
     }
 }

@@ -231,6 +231,7 @@ pub(crate) fn templated(plan: &ResolvedPlan, text: CorpusText) -> Result<CorpusT
         );
         return Ok(text);
     }
+    text.pool().tokenizer().complete().map_err(Failure::of)?;
     let template = ChatTemplate::load(&plan.tokenizer.source, Some(&plan.tokenizer.revision)).map_err(Failure::of)?;
     let origin = template.origin().display().to_string();
     let text = text.with_chat_template(template, plan.cache_bust.target).map_err(Failure::of)?;

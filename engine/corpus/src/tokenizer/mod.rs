@@ -41,8 +41,8 @@ pub struct Tokenizer {
 struct Inner {
     /// For the texts that were told of beforehand.
     part: Option<Part>,
-    /// For all others; read when the first of them comes. None: it could not be read again.
-    whole: OnceLock<Option<PipelineTokenizer>>,
+    /// For all others; read when the first of them comes.
+    whole: OnceLock<Result<PipelineTokenizer, TokenizerError>>,
     path: PathBuf,
     source: String,
     digest: String,
@@ -118,7 +118,7 @@ impl Tokenizer {
         let pipeline = tokenizers::from_json(&text).map_err(|error| damaged(error.to_string()))?;
         let inner = Inner {
             part: None,
-            whole: OnceLock::from(Some(pipeline)),
+            whole: OnceLock::from(Ok(pipeline)),
             path: path.to_path_buf(),
             source: source.to_owned(),
             digest: hex(&Sha256::digest(data)),
@@ -157,25 +157,33 @@ impl Tokenizer {
         self.inner.part.as_ref().filter(|part| part.cover.holds(text))
     }
 
+    /// Reads the whole file, unless that has been done: an error now instead of one when some text comes.
+    pub fn complete(&self) -> Result<(), &TokenizerError> {
+        self.inner.whole.get_or_init(|| self.read_again()).as_ref().map(|_| ())
+    }
+
+    /// Why texts could not be counted, if there were any.
+    pub fn trouble(&self) -> Option<&TokenizerError> {
+        self.inner.whole.get()?.as_ref().err()
+    }
+
     /// The tokenizer of the whole file.
     fn whole(&self) -> Option<&PipelineTokenizer> {
-        self.inner.whole.get_or_init(|| self.read_again()).as_ref()
+        let read = || self.read_again().inspect_err(|error| tracing::error!("{error}"));
+        self.inner.whole.get_or_init(read).as_ref().ok()
     }
 
     /// Reads the file once more: keeping it would cost its size in memory, for texts that hardly ever come.
-    fn read_again(&self) -> Option<PipelineTokenizer> {
+    fn read_again(&self) -> Result<PipelineTokenizer, TokenizerError> {
         let Inner { path, source, digest, .. } = &*self.inner;
-        let again = || {
-            let data = if source == BUILTIN_NAME { builtin_file()? } else { read(path)? };
-            let damaged = |reason: String| TokenizerError::Damaged { path: path.clone(), reason };
-            if hex(&Sha256::digest(&data)) != *digest {
-                return Err(damaged("it has changed since it was read first".to_owned()));
-            }
-            let text = canonical(&data).map_err(damaged)?.text;
-            drop(data);
-            tokenizers::from_json(&text).map_err(|error| damaged(error.to_string()))
-        };
-        again().inspect_err(|error: &TokenizerError| tracing::error!("{error}")).ok()
+        let data = if source == BUILTIN_NAME { builtin_file()? } else { read(path)? };
+        let damaged = |reason: String| TokenizerError::Damaged { path: path.clone(), reason };
+        if hex(&Sha256::digest(&data)) != *digest {
+            return Err(damaged("it has changed since it was read first".to_owned()));
+        }
+        let text = canonical(&data).map_err(damaged)?.text;
+        drop(data);
+        tokenizers::from_json(&text).map_err(|error| damaged(error.to_string()))
     }
 
     /// Whether only what was asked for in [`Tokenizer::load_for`] has been read so far.
@@ -356,6 +364,29 @@ mod tests {
         });
         assert_eq!(seen.len(), 1);
         assert_eq!(tokenizer.encode("a return"), [tokenizer.encode("a"), seen].concat());
+    }
+
+    #[test]
+    fn damage_where_nobody_looked_yet_is_told_when_somebody_does() {
+        let sound = String::from_utf8(builtin_file().unwrap()).unwrap();
+        let data = sound.replacen("\"merges\":[", "\"merges\":[[\"é\",\"ø\"],", 1);
+        assert_ne!(data, sound);
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), &data).unwrap();
+        let source = file.path().to_str().unwrap();
+
+        let load = || Tokenizer::load_for(source, None, Cover::new).unwrap();
+        let tokenizer = load();
+        assert_eq!(tokenizer.encode("if x"), Tokenizer::builtin().unwrap().encode("if x"));
+        assert!(tokenizer.trouble().is_none());
+        assert!(tokenizer.complete().unwrap_err().to_string().contains("cannot be used"));
+        let tokenizer = load();
+        assert_eq!(tokenizer.count("naïve"), 0);
+        assert!(tokenizer.trouble().is_some());
+
+        let tokenizer = load();
+        fs::write(file.path(), &sound).unwrap();
+        assert!(tokenizer.complete().unwrap_err().to_string().contains("changed since"));
     }
 
     #[test]
