@@ -6,6 +6,7 @@ mod commands;
 mod golden;
 mod page;
 mod plans;
+mod prompts;
 mod report;
 mod runs;
 mod support;
