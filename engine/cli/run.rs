@@ -140,6 +140,12 @@ impl Prepared {
                 keys.join(", ")
             );
         }
+        if !plan.target.streaming {
+            tracing::warn!(
+                "target.streaming is false: answers come whole, so times to first token are those of the whole answer and \
+                 times between tokens are 0; set target.streaming: true to measure them"
+            );
+        }
         let source = CorpusSource::of_plan(plan)?;
         // The tokenizer is one thread's work, and for few traces the longer one.
         let (corpus, tokenizer) = std::thread::scope(|scope| {

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::support::{MockServer, agentx, lines, plan, records, run, stderr, summary};
+use crate::support::{
+    MockServer, OWN_SERVER, agentx, lines, plan, quick_plan, records, run, run_plan, stderr, summary,
+};
 
 fn average(summary: &Value, metric: &str) -> f64 {
     summary[metric]["avg"].as_f64().unwrap()
@@ -167,4 +169,16 @@ fn a_prefill_limit_holds_in_a_simulation_and_decodes_overlap_all_the_same() {
         |end: fn(&(i64, i64, i64)) -> i64| spans.windows(2).filter(|pair| pair[1].0 + 1000 < end(&pair[0])).count();
     assert_eq!(overlaps(|span| span.1), 0, "one prefill at a time");
     assert!(overlaps(|span| span.2) > 0, "a first token lets the next one go");
+}
+
+#[test]
+fn answers_that_come_whole_are_told_to_have_no_times_within() {
+    let temp = tempfile::tempdir().unwrap();
+    for (streaming, is_told) in [("true", false), ("false", true)] {
+        let out = temp.path().join(streaming);
+        let plan = quick_plan(OWN_SERVER, 1.0, "").replace("streaming: true", &format!("streaming: {streaming}"));
+        let ended = run_plan(&plan, &out, &[]);
+        assert_eq!(ended.status.code(), Some(0), "{}", stderr(&ended));
+        assert_eq!(stderr(&ended).contains("target.streaming is false"), is_told, "{}", stderr(&ended));
+    }
 }
