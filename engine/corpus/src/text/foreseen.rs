@@ -48,7 +48,10 @@ fn add_markers(cover: &mut Cover) {
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
+    use std::sync::OnceLock;
+
     use agentx_types::{Marker, MarkerTarget, PromptSource, TokenCounter};
+    use proptest::prelude::*;
 
     use super::*;
     use crate::template::Role;
@@ -91,5 +94,25 @@ mod tests {
             assert_eq!(part.count(text), whole.count(text), "{text}");
         }
         assert!(!part.is_in_part());
+    }
+
+    proptest! {
+        /// Hexadecimal digits are foreseen in any order: other tokens come about in them than in the pool.
+        #[test]
+        fn foreseen_text_that_was_never_composed_has_the_ids_of_the_whole(
+            words in proptest::collection::vec("[0-9a-f]{1,14}|total|value = total;| ", 0..30),
+            between in prop::sample::select(vec![" ", "\n", "\n\n  ", ""]),
+        ) {
+            static BOTH: OnceLock<[Tokenizer; 2]> = OnceLock::new();
+            let [part, whole] = BOTH.get_or_init(|| {
+                [Tokenizer::load_for("builtin", None, || foreseen(1)).unwrap(), builtin()]
+            });
+            let text = words.join(between);
+            let reached = part.part_ids(&text);
+            prop_assert!(reached.is_some() || between.is_empty(), "{text:?}");
+            if let Some(ids) = reached {
+                prop_assert_eq!(ids, whole.encode(&text));
+            }
+        }
     }
 }

@@ -219,6 +219,12 @@ impl Tokenizer {
         }
     }
 
+    /// The ids that the part gives `text`, if it does for it.
+    #[cfg(test)]
+    pub(crate) fn part_ids(&self, text: &str) -> Option<Vec<u32>> {
+        self.part_for(text).map(|part| part.encode(text))
+    }
+
     /// For texts made of whole `lines` alone, which are looked at here, once.
     pub(crate) fn for_lines<'a>(&self, mut lines: impl Iterator<Item = &'a str>) -> LineEncoder<'_> {
         let part = self.inner.part.as_ref().filter(|part| lines.all(|line| part.cover.holds(line)));
