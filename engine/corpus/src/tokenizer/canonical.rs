@@ -51,16 +51,14 @@ pub(super) struct Shell<'a> {
 impl<'a> Shell<'a> {
     /// None: the file is out of the ordinary.
     pub(super) fn of(data: &'a [u8]) -> Option<Self> {
-        let fields: BTreeMap<Cow<'_, str>, &RawValue> = serde_json::from_slice(data).ok()?;
-        let model: BTreeMap<Cow<'_, str>, &RawValue> = serde_json::from_str(fields.get("model")?.get()).ok()?;
+        let Parts { fields, model } = serde_json::from_slice(data).ok()?;
+        let model = model?;
         let (vocab, merges) = (model.get("vocab")?.get(), model.get("merges").map(|merges| merges.get()));
         let merges = merges.filter(|merges| *merges != "null");
 
         let mut root = Map::new();
         for (name, value) in &fields {
-            if name != "model" {
-                root.insert(name.to_string(), serde_json::from_str(value.get()).ok()?);
-            }
+            root.insert(name.to_string(), serde_json::from_str(value.get()).ok()?);
         }
         let mut small = Map::new();
         for (name, value) in &model {
@@ -107,6 +105,44 @@ impl<'a> Shell<'a> {
         }
         text.push_str("}}");
         Some(text)
+    }
+}
+
+/// The members of an object, as they stand in the file.
+type Members<'a> = BTreeMap<Cow<'a, str>, &'a RawValue>;
+
+/// A file in one pass: the model is most of it, and is not gone through twice.
+struct Parts<'a> {
+    /// All but the model.
+    fields: Members<'a>,
+    model: Option<Members<'a>>,
+}
+
+impl<'de> Deserialize<'de> for Parts<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct File;
+
+        impl<'de> Visitor<'de> for File {
+            type Value = Parts<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a tokenizer.json")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut parts = Parts { fields: BTreeMap::new(), model: None };
+                while let Some(name) = map.next_key::<Cow<'de, str>>()? {
+                    if name == "model" {
+                        parts.model = Some(map.next_value()?);
+                    } else {
+                        parts.fields.insert(name, map.next_value()?);
+                    }
+                }
+                Ok(parts)
+            }
+        }
+
+        deserializer.deserialize_map(File)
     }
 }
 
