@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::Deserialize;
-use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
@@ -221,7 +221,7 @@ impl<'de> Deserialize<'de> for Ids {
     }
 }
 
-/// Merges spelled `"a b"`, as pairs. The line that names a version is none; anything else than two parts is an error.
+/// Merges as pairs. The line that names a version is none; anything else than two parts is an error.
 struct Pairs<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
 
 impl<'de> Deserialize<'de> for Pairs<'de> {
@@ -237,11 +237,10 @@ impl<'de> Deserialize<'de> for Pairs<'de> {
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
                 let mut pairs = Vec::new();
-                while let Some(Merge(merge)) = seq.next_element()? {
-                    if merge.starts_with("#version") {
-                        continue;
+                while let Some(merge) = seq.next_element::<Merge<'de>>()? {
+                    if let Merge::Of(left, right) = merge {
+                        pairs.push((left, right));
                     }
-                    pairs.push(parts(merge).ok_or_else(|| serde::de::Error::custom("not two parts"))?);
                 }
                 Ok(pairs)
             }
@@ -251,11 +250,60 @@ impl<'de> Deserialize<'de> for Pairs<'de> {
     }
 }
 
+/// A text, lent where JSON allows it.
 #[derive(Deserialize)]
-struct Merge<'a>(#[serde(borrow)] Cow<'a, str>);
+pub(super) struct Text<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
+
+/// A merge, spelled `"a b"` or `["a", "b"]`.
+pub(super) enum Merge<'a> {
+    Of(Cow<'a, str>, Cow<'a, str>),
+    /// The line that names a version.
+    Version,
+}
+
+impl<'a> Merge<'a> {
+    fn spelled(text: Cow<'a, str>) -> Option<Self> {
+        if text.starts_with("#version") {
+            return Some(Self::Version);
+        }
+        parts(text).map(|(left, right)| Self::Of(left, right))
+    }
+}
+
+impl<'de> Deserialize<'de> for Merge<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Either;
+
+        impl<'de> Visitor<'de> for Either {
+            type Value = Merge<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a merge of two parts")
+            }
+
+            fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Self::Value, E> {
+                Merge::spelled(Cow::Borrowed(text)).ok_or_else(|| E::custom("not two parts"))
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
+                Merge::spelled(Cow::Owned(text.to_owned())).ok_or_else(|| E::custom("not two parts"))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+                let mut next = || seq.next_element::<Text<'de>>();
+                match (next()?, next()?, next()?) {
+                    (Some(Text(left)), Some(Text(right)), None) => Ok(Merge::Of(left, right)),
+                    _ => Err(A::Error::custom("not two parts")),
+                }
+            }
+        }
+
+        deserializer.deserialize_any(Either)
+    }
+}
 
 /// The two sides of a merge spelled `"a b"`.
-pub(super) fn parts(merge: Cow<'_, str>) -> Option<(Cow<'_, str>, Cow<'_, str>)> {
+fn parts(merge: Cow<'_, str>) -> Option<(Cow<'_, str>, Cow<'_, str>)> {
     let two = |text: &str| text.split_once(' ').is_some_and(|(_, right)| !right.contains(' '));
     if !two(&merge) {
         return None;

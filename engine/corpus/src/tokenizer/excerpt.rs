@@ -5,15 +5,13 @@
 //! about in it, nor does a merge that makes one; leaving both out leaves the order of the others as it is. So this holds
 //! for any text in the set, as long as nothing changes the text before the model sees it.
 
-use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
 
-use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
-use super::canonical::{Shell, parts};
+use super::canonical::{Merge, Shell, Text};
 use super::cover::Cover;
 
 /// Characters that stand for bytes in byte-level vocabularies, and all letters and signs of the first alphabets.
@@ -122,9 +120,6 @@ fn push_json(text: &str, into: &mut String) -> Result<(), serde_json::Error> {
     Ok(())
 }
 
-#[derive(Deserialize)]
-struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
-
 /// Keeps the entries that `admits` lets through, numbered anew.
 struct Vocabulary<F> {
     admits: F,
@@ -214,54 +209,6 @@ impl<'de, F: Fn(&str) -> bool> Visitor<'de> for &mut Merges<F> {
             }
         }
         Ok(())
-    }
-}
-
-/// A merge, spelled `"a b"` or `["a", "b"]`.
-enum Merge<'a> {
-    Of(Cow<'a, str>, Cow<'a, str>),
-    /// The line that names a version.
-    Version,
-}
-
-impl<'a> Merge<'a> {
-    fn spelled(text: Cow<'a, str>) -> Option<Self> {
-        if text.starts_with("#version") {
-            return Some(Self::Version);
-        }
-        parts(text).map(|(left, right)| Self::Of(left, right))
-    }
-}
-
-impl<'de> Deserialize<'de> for Merge<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Either;
-
-        impl<'de> Visitor<'de> for Either {
-            type Value = Merge<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a merge of two parts")
-            }
-
-            fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Self::Value, E> {
-                Merge::spelled(Cow::Borrowed(text)).ok_or_else(|| E::custom("not two parts"))
-            }
-
-            fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
-                Merge::spelled(Cow::Owned(text.to_owned())).ok_or_else(|| E::custom("not two parts"))
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-                let mut next = || seq.next_element::<Text<'de>>();
-                match (next()?, next()?, next()?) {
-                    (Some(Text(left)), Some(Text(right)), None) => Ok(Merge::Of(left, right)),
-                    _ => Err(A::Error::custom("not two parts")),
-                }
-            }
-        }
-
-        deserializer.deserialize_any(Either)
     }
 }
 

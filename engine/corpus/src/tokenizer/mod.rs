@@ -114,8 +114,7 @@ impl Tokenizer {
     /// From the bytes of a tokenizer.json of any version; `source` and `path` only serve messages.
     pub fn from_json(data: &[u8], source: &str, path: &Path) -> Result<Self, TokenizerError> {
         let damaged = |reason: String| TokenizerError::Damaged { path: path.to_path_buf(), reason };
-        let Canonical { text, added, id_space } = canonical(data).map_err(damaged)?;
-        let pipeline = tokenizers::from_json(&text).map_err(|error| damaged(error.to_string()))?;
+        let (pipeline, added, id_space) = whole_of(data).map_err(damaged)?;
         let inner = Inner {
             part: None,
             whole: OnceLock::from(Ok(pipeline)),
@@ -181,9 +180,7 @@ impl Tokenizer {
         if hex(&Sha256::digest(&data)) != *digest {
             return Err(damaged("it has changed since it was read first".to_owned()));
         }
-        let text = canonical(&data).map_err(damaged)?.text;
-        drop(data);
-        tokenizers::from_json(&text).map_err(|error| damaged(error.to_string()))
+        whole_of(&data).map(|(pipeline, ..)| pipeline).map_err(damaged)
     }
 
     /// Whether only what was asked for in [`Tokenizer::load_for`] has been read so far.
@@ -265,14 +262,18 @@ impl LineEncoder<'_> {
     }
 }
 
-/// The tokens of `text`. Fails only on texts beyond 4 GiB and on models without an unknown token, or without a tokenizer;
-/// then nothing can be counted.
+/// All that a tokenizer.json holds, with the texts of its added tokens and its largest id plus 1.
+fn whole_of(data: &[u8]) -> Result<(PipelineTokenizer, Vec<String>, u32), String> {
+    let Canonical { text, added, id_space } = canonical(data)?;
+    let pipeline = tokenizers::from_json(&text).map_err(|error| error.to_string())?;
+    Ok((pipeline, added, id_space))
+}
+
+/// The tokens of `text`: none without a tokenizer, which [`Tokenizer::trouble`] tells of. Fails only on texts beyond 4 GiB
+/// and on models without an unknown token; then nothing can be counted.
 fn tokens(pipeline: Option<&PipelineTokenizer>, text: &str) -> Vec<PipelineToken> {
     let mut tokens = Vec::with_capacity(text.len() / 3 + 1);
-    let Some(pipeline) = pipeline else {
-        tracing::warn!(bytes = text.len(), "text cannot be tokenized, counted as 0 tokens");
-        return tokens;
-    };
+    let Some(pipeline) = pipeline else { return tokens };
     if let Err(error) = pipeline.encode_into(text, &OPTIONS, &mut tokens) {
         tracing::warn!(%error, bytes = text.len(), "text cannot be tokenized, counted as 0 tokens");
         tokens.clear();
