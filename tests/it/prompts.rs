@@ -1,7 +1,8 @@
 //! What prompts are made of: the generator's sessions, and tokenizers with their templates.
 
 use std::fs;
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
 use flate2::read::GzDecoder;
@@ -79,4 +80,57 @@ fn damage_behind_what_prompts_need_is_found_before_anything_else_is_counted() {
     assert_eq!(ended.status.code(), Some(1), "{text}");
     assert!(text.contains("tokenizer.json cannot be used") && text.contains("fetch it again"), "{text}");
     assert!(!out.join("profile_export.jsonl").exists(), "nothing had begun");
+}
+
+/// A server whose every answer is this text.
+fn server_that_says(text: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            std::thread::spawn(move || {
+                let mut stream = BufReader::new(stream.unwrap());
+                let mut length = 0;
+                let mut line = String::new();
+                while stream.read_line(&mut line).unwrap_or(0) > 2 {
+                    if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                        length = value.trim().parse().unwrap();
+                    }
+                    line.clear();
+                }
+                std::io::copy(&mut stream.by_ref().take(length), &mut std::io::sink()).unwrap();
+                let event = serde_json::json!({"choices": [{"index": 0, "delta": {"content": text}}]});
+                let body = format!("data: {event}\n\ndata: [DONE]\n\n");
+                let head = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Type: text/event-stream\r\nContent-Length";
+                write!(stream.get_mut(), "{head}: {}\r\n\r\n{body}", body.len()).unwrap_or_default();
+            });
+        }
+    });
+    url
+}
+
+#[test]
+fn answers_beyond_what_prompts_need_are_counted_with_the_whole_tokenizer_or_the_run_fails() {
+    let url = server_that_says("naïve ✓");
+    let run_with = |folder: &Path, change: fn(String) -> String| {
+        let out = folder.join("run");
+        let plan =
+            with_tokenizer(&tokenizer_folder(folder, change)).replace("token_counts: server", "token_counts: client");
+        let plan = plan.replace(OWN_SERVER, &format!("urls: [\"{url}\"]"));
+        (run_plan(&plan, &out, &[]), summary(&out))
+    };
+    let temp = tempfile::tempdir().unwrap();
+    let (ended, result) = run_with(temp.path(), |file| file);
+    assert_eq!(ended.status.code(), Some(0), "{}", stderr(&ended));
+    // `n`, `a`, the two bytes of ï, `ve`, a space, the three bytes of the sign.
+    assert_eq!(result["output_sequence_length"]["avg"], 9.0, "{}", result["output_sequence_length"]);
+
+    let temp = tempfile::tempdir().unwrap();
+    let (ended, _) = run_with(temp.path(), |file| file.replacen("\"merges\":[", "\"merges\":[[\"é\",\"ø\"],", 1));
+    let text = stderr(&ended);
+    assert_eq!(ended.status.code(), Some(1), "{text}");
+    assert!(
+        text.contains("answers were counted as 0 tokens") && text.contains("tokenizer.json cannot be used"),
+        "{text}"
+    );
 }
