@@ -20,11 +20,14 @@ use divan::{Bencher, black_box};
 #[path = "../src/delta.rs"]
 #[expect(dead_code, reason = "what is read of an event is not looked at here")]
 mod delta;
+#[path = "../src/pattern.rs"]
+mod pattern;
 #[path = "../src/sse.rs"]
 #[expect(dead_code, reason = "a stream that does not end needs no end")]
 mod sse;
 
 use delta::Delta;
+use pattern::Pattern;
 use sse::SseDecoder;
 
 /// Events of one pass.
@@ -82,9 +85,21 @@ fn sse_events_and_deltas(bencher: Bencher<'_, '_>, batch: usize) {
     let reads = reads(batch);
     let bytes: usize = reads.iter().map(String::len).sum();
     let bencher = bencher.counter(ItemsCount::new(EVENTS)).counter(BytesCount::new(bytes));
+    let mut pattern = Pattern::default();
     bencher.bench_local(|| {
         decode(&reads, |data| {
-            black_box(Delta::read(data, None).is_ok_and(|delta| delta.output));
+            black_box(Delta::read(data, &mut pattern, None).is_ok_and(|delta| delta.output));
+        })
+    });
+}
+
+/// What each event says, where none is like the one before.
+#[divan::bench]
+fn deltas_parsed(bencher: Bencher<'_, '_>) {
+    let reads = reads(1);
+    bencher.counter(ItemsCount::new(EVENTS)).bench_local(|| {
+        decode(&reads, |data| {
+            black_box(Delta::read(data, &mut Pattern::default(), None).is_ok_and(|delta| delta.output));
         })
     });
 }

@@ -8,6 +8,7 @@ use bytes::Bytes;
 
 use crate::delta::{Delta, TextSink};
 use crate::fault::Fault;
+use crate::pattern::{Pattern, TextKind};
 use crate::sse::SseEvent;
 use crate::usage::UsageFold;
 
@@ -38,17 +39,18 @@ pub(crate) struct Answer {
     pub(crate) first_token: Option<FirstToken>,
     /// Headers and pieces of the body, for those who want them.
     pub(crate) raw: Option<RawAnswer>,
+    /// What its events have been like.
+    pattern: Pattern,
     done: bool,
     final_usage: bool,
 }
 
 impl TextSink for ResponseText {
-    fn output(&mut self, text: &str) {
-        self.content.push_str(text);
-    }
-
-    fn reasoning(&mut self, text: &str) {
-        self.reasoning.push_str(text);
+    fn take(&mut self, kind: TextKind, text: &str) {
+        match kind {
+            TextKind::Output => self.content.push_str(text),
+            TextKind::Reasoning => self.reasoning.push_str(text),
+        }
     }
 }
 
@@ -79,7 +81,7 @@ impl Answer {
     /// Takes in the JSON of an event, or of an answer that is not streamed.
     pub(crate) fn on_json(&mut self, data: &[u8], at: Nanos) -> ControlFlow<Fault> {
         let sink = self.text.as_mut().map(|text| text as &mut dyn TextSink);
-        let Ok(delta) = Delta::read(data, sink) else {
+        let Ok(delta) = Delta::read(data, &mut self.pattern, sink) else {
             let shown = String::from_utf8_lossy(&data[..data.len().min(SHOWN_OF_INVALID)]);
             let fault = Fault::new(ErrorClass::InvalidEvent, format!("an event is not JSON: {shown}"));
             return ControlFlow::Break(Fault { at: Some(at), ..fault });

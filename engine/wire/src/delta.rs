@@ -1,6 +1,7 @@
 //! What one event of a chat completion says, as far as it matters (`wire.md` §3.3).
 //!
-//! Values are lent from the event and left unparsed (`RawValue`) until somebody needs them, so a chunk costs one pass.
+//! Values are lent from the event and left unparsed (`RawValue`) until somebody needs them, so a chunk costs one pass; and
+//! an event that only differs from the last one in its text is not parsed at all ([`Pattern`]).
 //! Types that are not as expected are tolerated; only JSON that does not parse is an error.
 
 use std::borrow::Cow;
@@ -10,12 +11,14 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use smallvec::SmallVec;
 
+use crate::pattern::{Pattern, TextKind};
+
 /// An event's JSON is not JSON.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NotJson;
 
 /// What an event holds.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 pub(crate) struct Delta {
     /// It carries visible text or tool-call text.
     pub(crate) output: bool,
@@ -33,10 +36,8 @@ pub(crate) struct Delta {
 
 /// Where text goes that is to be kept.
 pub(crate) trait TextSink {
-    /// Visible or tool-call text.
-    fn output(&mut self, text: &str);
-    /// Reasoning text.
-    fn reasoning(&mut self, text: &str);
+    /// Text of an event; that of tool calls counts as output.
+    fn take(&mut self, kind: TextKind, text: &str);
 }
 
 #[derive(Deserialize)]
@@ -75,13 +76,68 @@ struct MessageJson<'a> {
     function_call: Option<&'a RawValue>,
 }
 
+impl<'a> EventJson<'a> {
+    /// The text of an event that has one string of it and no other, as it stands between its quotes.
+    fn only_text(&self) -> Option<(&'a str, TextKind)> {
+        let [choice] = self.choices.as_deref()? else { return None };
+        let mut found = None;
+        for message in [&choice.delta, &choice.message].into_iter().flatten() {
+            let calls = [message.tool_calls, message.function_call];
+            if calls.into_iter().flatten().any(|calls| !matches!(calls.get(), "null" | "[]")) {
+                return None;
+            }
+            let texts = [
+                (message.content, TextKind::Output),
+                (message.reasoning_content, TextKind::Reasoning),
+                (message.reasoning, TextKind::Reasoning),
+            ];
+            for (text, kind) in texts {
+                let Some(text) = text.filter(|text| has_text(text)) else { continue };
+                let string = text.get().strip_prefix('"')?.strip_suffix('"')?;
+                if found.replace((string, kind)).is_some() {
+                    return None;
+                }
+            }
+        }
+        found
+    }
+}
+
+/// The text of what stands between the quotes of a JSON string.
+fn unescape(inside: &str) -> Cow<'_, str> {
+    if inside.contains('\\') {
+        Cow::Owned(serde_json::from_str(&format!("\"{inside}\"")).unwrap_or_default())
+    } else {
+        Cow::Borrowed(inside)
+    }
+}
+
 impl Delta {
     /// Reads the JSON of one event, or of a whole answer that is not streamed; text goes to `sink`, if there is one.
-    pub(crate) fn read(data: &[u8], mut sink: Option<&mut dyn TextSink>) -> Result<Self, NotJson> {
+    /// `pattern` is what the stream's events have been like.
+    pub(crate) fn read(
+        data: &[u8],
+        pattern: &mut Pattern,
+        mut sink: Option<&mut dyn TextSink>,
+    ) -> Result<Self, NotJson> {
+        if let Some((text, kind)) = pattern.text_of(data) {
+            if let Some(sink) = sink {
+                sink.take(kind, &unescape(text));
+            }
+            return Ok(Self::with_text(kind));
+        }
         // The lossy conversion alone goes through the text in small steps.
         let text = std::str::from_utf8(data).map_or_else(|_| String::from_utf8_lossy(data), Cow::Borrowed);
         match serde_json::from_str::<EventJson<'_>>(&text) {
-            Ok(event) => Ok(Self::of(&event, &mut sink)),
+            Ok(event) => {
+                let delta = Self::of(&event, &mut sink);
+                let says_more = delta.error || delta.usage.is_some() || delta.finish_reason.is_some();
+                if let (Cow::Borrowed(text), Some((string, kind)), false) = (&text, event.only_text(), says_more) {
+                    let open = string.as_ptr().addr() - text.as_ptr().addr();
+                    pattern.learn(data, open..open + string.len(), kind);
+                }
+                Ok(delta)
+            }
             Err(error) if error.is_data() => {
                 // JSON, but not of the expected shape: drop what does not fit and read the rest.
                 let value: Value = serde_json::from_str(&text).map_err(|_| NotJson)?;
@@ -91,6 +147,12 @@ impl Delta {
             }
             Err(_) => Err(NotJson),
         }
+    }
+
+    /// What an event says that holds text and nothing else.
+    fn with_text(kind: TextKind) -> Self {
+        let (output, reasoning) = (kind == TextKind::Output, kind == TextKind::Reasoning);
+        Self { output, reasoning, has_choices: true, ..Self::default() }
     }
 
     fn of(event: &EventJson<'_>, sink: &mut Option<&mut dyn TextSink>) -> Self {
@@ -119,13 +181,13 @@ impl Delta {
         if let Some(text) = reasoning {
             self.reasoning = true;
             if let Some(sink) = sink {
-                visit_text(text, &mut |text| sink.reasoning(text));
+                visit_text(text, &mut |text| sink.take(TextKind::Reasoning, text));
             }
         }
         if let Some(text) = message.content.filter(|text| has_text(text)) {
             self.output = true;
             if let Some(sink) = sink {
-                visit_text(text, &mut |text| sink.output(text));
+                visit_text(text, &mut |text| sink.take(TextKind::Output, text));
             }
         }
         for calls in [message.tool_calls, message.function_call].into_iter().flatten() {
@@ -133,7 +195,7 @@ impl Delta {
             visit_calls(&calls, &mut |text| {
                 self.output = true;
                 if let Some(sink) = sink {
-                    sink.output(text);
+                    sink.take(TextKind::Output, text);
                 }
             });
         }
@@ -214,25 +276,31 @@ fn trim(value: Value) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[derive(Default)]
     struct Kept(String, String);
 
     impl TextSink for Kept {
-        fn output(&mut self, text: &str) {
-            self.0.push_str(text);
+        fn take(&mut self, kind: TextKind, text: &str) {
+            match kind {
+                TextKind::Output => self.0.push_str(text),
+                TextKind::Reasoning => self.1.push_str(text),
+            }
         }
-        fn reasoning(&mut self, text: &str) {
-            self.1.push_str(text);
-        }
+    }
+
+    fn read_alone(json: &str) -> Result<Delta, NotJson> {
+        Delta::read(json.as_bytes(), &mut Pattern::default(), None)
     }
 
     /// (output, reasoning, kept output, kept reasoning)
     fn read(json: &str) -> (bool, bool, String, String) {
         let mut kept = Kept::default();
-        let with = Delta::read(json.as_bytes(), Some(&mut kept));
-        let without = Delta::read(json.as_bytes(), None);
+        let with = Delta::read(json.as_bytes(), &mut Pattern::default(), Some(&mut kept));
+        let without = read_alone(json);
         let (Ok(with), Ok(without)) = (with, without) else { panic!("parses: {json}") };
         assert_eq!((with.output, with.reasoning), (without.output, without.reasoning), "keeping text changes nothing");
         (with.output, with.reasoning, kept.0, kept.1)
@@ -276,23 +344,75 @@ mod tests {
             r#"{"usage":3,"error":null}"#,
             r#"{"choices":[{"delta":5,"finish_reason":3}]}"#,
         ] {
-            assert!(Delta::read(odd.as_bytes(), None).is_ok_and(|delta| !delta.output && !delta.error), "{odd}");
+            assert!(read_alone(odd).is_ok_and(|delta| !delta.output && !delta.error), "{odd}");
         }
         // A key twice is legal JSON: the rest of the event still counts.
         assert!(read(r#"{"choices":[{"delta":{"content":"a","content":"b"}}]}"#).0);
         for bad in ["", "{", r#"{"choices":[{"delta":{"content":"a}"#, "nope", "{} {}"] {
-            assert!(Delta::read(bad.as_bytes(), None).is_err(), "{bad}");
+            assert!(read_alone(bad).is_err(), "{bad}");
+        }
+    }
+
+    /// Events of the shapes that servers write, and of some that they should not.
+    fn events() -> impl Strategy<Value = Vec<String>> {
+        let text = prop_oneof![
+            "[a-c ]{0,2}",
+            Just(r"\n".to_owned()),
+            Just(r"\u00e9\ud83d".to_owned()),
+            Just("é".to_owned()),
+            Just(r#"a","content":"b"#.to_owned()),
+            Just(r"\".to_owned()),
+        ];
+        let message = prop_oneof![
+            4 => Just(r#"{"content":"@"}"#),
+            2 => Just(r#"{"content":"","reasoning":"@"}"#),
+            1 => Just(r#"{"reasoning_content":"@","reasoning":"@"}"#),
+            1 => Just(r#"{"content":"@","tool_calls":[{"function":{"arguments":"@"}}]}"#),
+            1 => Just(r#"{"content":["@"],"tool_calls":[]}"#),
+            1 => Just(r#"{"content":"@","refusal":"@"}"#),
+        ];
+        let rest = prop_oneof![
+            4 => Just(""),
+            1 => Just(r#","finish_reason":"stop""#),
+            1 => Just(r#","message":{"content":"@"}"#),
+            1 => Just(r#"},{"delta":{"content":"x"}"#),
+        ];
+        let end = prop_oneof![
+            4 => Just(""),
+            1 => Just(r#","usage":{"completion_tokens":1}"#),
+            1 => Just(r#","object":"error""#),
+            1 => Just(","),
+        ];
+        let event = (text, message, rest, end).prop_map(|(text, message, rest, end)| {
+            format!(r#"{{"choices":[{{"index":0,"delta":{message}{rest}}}]{end}}}"#).replace('@', &text)
+        });
+        proptest::collection::vec(event, 1..12)
+    }
+
+    proptest! {
+        #[test]
+        fn what_came_before_changes_nothing(events in events()) {
+            let mut pattern = Pattern::default();
+            for event in &events {
+                let mut kept = [Kept::default(), Kept::default()];
+                let [one, other] = &mut kept;
+                let read = Delta::read(event.as_bytes(), &mut pattern, Some(one));
+                let alone = Delta::read(event.as_bytes(), &mut Pattern::default(), Some(other));
+                prop_assert_eq!(read, alone, "{}", event);
+                let [one, other] = &kept;
+                prop_assert_eq!((&one.0, &one.1), (&other.0, &other.1), "{}", event);
+            }
         }
     }
 
     #[test]
     fn finish_reason_usage_and_error() {
         let json = r#"{"choices":[{"delta":{},"finish_reason":"stop"}],"usage":{"prompt_tokens":1}}"#;
-        let delta = Delta::read(json.as_bytes(), None).unwrap_or_default();
+        let delta = read_alone(json).unwrap_or_default();
         assert_eq!(delta.finish_reason.as_deref(), Some("stop"));
         assert!(delta.usage.is_some() && delta.has_choices && !delta.error);
         for error in [r#"{"error":{"message":"m"}}"#, r#"{"error":"m"}"#, r#"{"object":"error","message":"m"}"#] {
-            assert!(Delta::read(error.as_bytes(), None).is_ok_and(|delta| delta.error), "{error}");
+            assert!(read_alone(error).is_ok_and(|delta| delta.error), "{error}");
         }
     }
 }

@@ -43,7 +43,8 @@ pub(crate) async fn read_answer(
         raw.pieces.clear();
     }
     if !status.is_success() {
-        let body = read_error_body(response, probe, answer).await;
+        // Apart from the future, which every stream carries along.
+        let body = Box::pin(read_error_body(response, probe, answer)).await;
         return Err(Fault::http(status.as_u16(), status.canonical_reason().unwrap_or_default(), &body));
     }
 

@@ -9,6 +9,7 @@ use std::rc::Rc;
 
 use agentx_types::{HttpTiming, Nanos, RunClock};
 use tokio::io::ReadBuf;
+use tokio::task::futures::TaskLocalFuture;
 
 use crate::fault::Fault;
 use crate::head::HeadGate;
@@ -64,8 +65,8 @@ impl Probe {
     }
 
     /// Runs `future` with `probe` as the observer of its connection.
-    pub(crate) async fn watch<F: Future>(probe: Rc<Probe>, future: F) -> F::Output {
-        PROBE.scope(probe, future).await
+    pub(crate) fn watch<F: Future>(probe: Rc<Probe>, future: F) -> TaskLocalFuture<Rc<Probe>, F> {
+        PROBE.scope(probe, future)
     }
 
     /// Calls `f` with the observer of the running request, if there is one.

@@ -1,6 +1,5 @@
 //! The transport: requests of one wire thread, each to exactly one outcome.
 
-use std::cell::Cell;
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
@@ -11,8 +10,7 @@ use agentx_types::{
     DispatchRequest, ErrorClass, HttpTiming, Nanos, Outcome, OutcomeKind, RunClock, Transport, TransportStats,
 };
 use awc::http::Uri;
-use awc::{Client, Connector as ClientConnector};
-use tokio::sync::Notify;
+use awc::{Client, Connector as ClientConnector, SendClientRequest};
 
 use crate::answer::Answer;
 use crate::body::{RequestBody, render_body, streams};
@@ -21,6 +19,7 @@ use crate::error::WireError;
 use crate::exchange::{read_answer, send_fault};
 use crate::fault::Fault;
 use crate::headers::Headers;
+use crate::interrupt::{Interrupt, Interrupts, Open};
 use crate::io::{Connections, Totals};
 use crate::options::{ConnectionReuse, WireOptions};
 use crate::probe::Probe;
@@ -44,17 +43,8 @@ struct Shared {
     client: Client,
     clock: RunClock,
     totals: Rc<Totals>,
-    cancel: Notify,
-    /// Counts calls of `cancel_all`, for requests that were not polled yet when it was called.
-    cancels: Cell<u64>,
+    interrupts: Rc<Interrupts>,
     _connections: Rc<Connections>,
-}
-
-/// How an attempt ended.
-enum Ended {
-    Answered(Result<(), Fault>),
-    Cancelled,
-    TimedOut,
 }
 
 impl WireTransport {
@@ -75,8 +65,7 @@ impl WireTransport {
                 client,
                 clock,
                 totals,
-                cancel: Notify::new(),
-                cancels: Cell::new(0),
+                interrupts: Interrupts::new(clock, options.request_timeout.min(NEVER)),
                 _connections: connections,
             }),
         })
@@ -121,14 +110,13 @@ pub(crate) fn client(
 impl Transport for WireTransport {
     fn send(&self, request: DispatchRequest) -> Pin<Box<dyn Future<Output = Outcome>>> {
         let start = self.shared.clock.now();
-        let cancels = self.shared.cancels.get();
+        let open = self.shared.interrupts.open(start);
         let shared = Rc::clone(&self.shared);
-        Box::pin(async move { shared.run(request, start, cancels).await })
+        Box::pin(async move { shared.run(request, start, open).await })
     }
 
     fn cancel_all(&self) {
-        self.shared.cancels.set(self.shared.cancels.get() + 1);
-        self.shared.cancel.notify_waiters();
+        self.shared.interrupts.cancel_all();
     }
 
     fn stats(&self) -> TransportStats {
@@ -137,32 +125,27 @@ impl Transport for WireTransport {
 }
 
 impl Shared {
-    async fn run(&self, request: DispatchRequest, start: Nanos, cancels: u64) -> Outcome {
+    async fn run(&self, request: DispatchRequest, start: Nanos, open: Open) -> Outcome {
         let mut answer = Answer::new(self.options.keep_text, self.options.raw.is_some());
         answer.first_token.clone_from(&request.first_token);
-        if self.cancels.get() != cancels {
+        if open.interrupt() == Some(Interrupt::Cancelled) {
+            // Before anything was sent.
             return self.outcome(&request, start, answer, OutcomeKind::Cancelled, None, 0, HttpTiming::default());
         }
-        let mut cancelled = pin!(self.cancel.notified());
-        let limit = Nanos(i64::try_from(self.options.request_timeout.as_nanos()).unwrap_or(i64::MAX));
-        let deadline = self.clock.instant(Nanos(start.0.saturating_add(limit.0).min(NEVER.as_nanos() as i64)));
-        let mut timeout = pin!(tokio::time::sleep_until(deadline.into()));
         let uri = self.uri(request.stream_ordinal);
         let mut retries = 0;
         loop {
             let plain = uri.scheme_str() != Some("https");
             let probe = Rc::new(Probe::new(self.clock, plain, retries > 0));
-            let attempt = Probe::watch(Rc::clone(&probe), self.attempt(&request, &uri, &probe, &mut answer));
-            let ended = tokio::select! {
-                biased;
-                result = attempt => Ended::Answered(result),
-                () = &mut cancelled => Ended::Cancelled,
-                () = &mut timeout => Ended::TimedOut,
+            let ended = {
+                let attempt = self.attempt(&request, &uri, &probe, &mut answer);
+                let attempt = pin!(Probe::watch(Rc::clone(&probe), attempt));
+                open.or_interrupt(attempt).await
             };
             let timing = probe.timing(start);
             let (kind, at) = match ended {
-                Ended::Answered(Ok(())) => (OutcomeKind::Ok, probe.last_io()),
-                Ended::Answered(Err(fault)) => {
+                Ok(Ok(())) => (OutcomeKind::Ok, probe.last_io()),
+                Ok(Err(fault)) => {
                     let is_stale = fault.class == ErrorClass::ConnectionLostBeforeResponse && probe.is_reused();
                     if is_stale && retries == 0 && self.options.retry_stale {
                         retries += 1;
@@ -172,8 +155,8 @@ impl Shared {
                     let at = fault.at.or(probe.last_io());
                     (fault.into_kind(&self.options.overflow_phrases, self.options.api_key.as_ref()), at)
                 }
-                Ended::Cancelled => (OutcomeKind::Cancelled, None),
-                Ended::TimedOut => (self.timed_out(&probe), None),
+                Err(Interrupt::Cancelled) => (OutcomeKind::Cancelled, None),
+                Err(Interrupt::TimedOut) => (self.timed_out(&probe), None),
             };
             self.hand_over(&request, &uri, &mut answer, timing);
             return self.outcome(&request, start, answer, kind, at, retries, timing);
@@ -207,14 +190,18 @@ impl Shared {
         probe: &Rc<Probe>,
         answer: &mut Answer,
     ) -> Result<(), Fault> {
-        let body = RequestBody::new(&self.options, request, Rc::clone(probe));
+        let sending = self.send(request, uri, probe);
+        let response = sending.await.map_err(|error| send_fault(&error, probe))?;
+        read_answer(response, self.streaming, probe, answer).await
+    }
+
+    fn send(&self, request: &DispatchRequest, uri: &Uri, probe: &Rc<Probe>) -> SendClientRequest {
         let mut http = self.client.post(uri.clone());
         *http.headers_mut() = self.headers.of(&request.meta);
         if self.options.connection_reuse == ConnectionReuse::Never {
             http = http.force_close();
         }
-        let response = http.send_body(body).await.map_err(|error| send_fault(&error, probe))?;
-        read_answer(response, self.streaming, probe, answer).await
+        http.send_body(RequestBody::new(&self.options, request, Rc::clone(probe)))
     }
 
     /// A stream stays on its URL; streams take the URLs in turn.
