@@ -21,6 +21,7 @@ use divan::{Bencher, black_box};
 #[expect(dead_code, reason = "what is read of an event is not looked at here")]
 mod delta;
 #[path = "../src/pattern.rs"]
+#[cfg_attr(test, expect(dead_code, reason = "its tests are not run here"))]
 mod pattern;
 #[path = "../src/sse.rs"]
 #[expect(dead_code, reason = "a stream that does not end needs no end")]

@@ -146,6 +146,7 @@ impl Flag {
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "tests of deadlines let real time pass")]
 mod tests {
     use std::future::pending;
     use std::pin::pin;
@@ -177,7 +178,7 @@ mod tests {
 
     #[actix_rt::test]
     async fn cancelling_ends_what_is_open_and_nothing_later() {
-        let interrupts = interrupts(Duration::from_secs(3600));
+        let interrupts = interrupts(Duration::from_hours(1));
         let held = Rc::clone(&interrupts);
         let open = actix_rt::spawn(async move { unanswered(&held).await });
         let answered = interrupts.open(interrupts.clock.now());
