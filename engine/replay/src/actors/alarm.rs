@@ -63,7 +63,7 @@ impl Alarm {
             Self::Thread(sender, armed) => {
                 if armed.replace(at) {
                     // A closed channel means that the run is over.
-                    drop(sender.send(at));
+                    sender.send(at).ok();
                 }
             }
             Self::Virtual(queue) => queue.set_alarm(at),
