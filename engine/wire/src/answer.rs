@@ -23,26 +23,29 @@ pub(crate) struct RawAnswer {
 }
 
 /// The state of one answer; survives a failed exchange, so that a record keeps what was seen.
+///
+/// What every event touches stands first, side by side (see [`crate::probe::Probe`]).
 #[derive(Default)]
+#[repr(C)]
 pub(crate) struct Answer {
-    pub(crate) status: Option<u16>,
-    pub(crate) head: Option<Nanos>,
     pub(crate) content_times: Vec<Nanos>,
-    pub(crate) first_output: Option<Nanos>,
     pub(crate) last_event: Option<Nanos>,
-    pub(crate) usage: UsageFold,
-    pub(crate) finish_reason: Option<String>,
-    pub(crate) text: Option<ResponseText>,
+    pub(crate) first_output: Option<Nanos>,
     pub(crate) bytes: u64,
     pub(crate) reads: u32,
-    /// Told of the first content, then forgotten.
-    pub(crate) first_token: Option<FirstToken>,
-    /// Headers and pieces of the body, for those who want them.
-    pub(crate) raw: Option<RawAnswer>,
-    /// What its events have been like.
-    pattern: Pattern,
     done: bool,
     final_usage: bool,
+    /// Told of the first content, then forgotten.
+    pub(crate) first_token: Option<FirstToken>,
+    /// What its events have been like.
+    pattern: Pattern,
+    pub(crate) text: Option<ResponseText>,
+    /// Headers and pieces of the body, for those who want them.
+    pub(crate) raw: Option<RawAnswer>,
+    pub(crate) finish_reason: Option<String>,
+    pub(crate) status: Option<u16>,
+    pub(crate) head: Option<Nanos>,
+    pub(crate) usage: UsageFold,
 }
 
 impl TextSink for ResponseText {

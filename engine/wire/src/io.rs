@@ -60,6 +60,37 @@ impl Conn {
         self.idle_since.get().is_some()
     }
 
+    /// Reads for the request that `probe` observes, or for none.
+    fn poll_read(
+        &self,
+        probe: Option<&Rc<Probe>>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.is_idle() && probe.is_some_and(|probe| probe.refuses_idle()) {
+            return Poll::Ready(Ok(()));
+        }
+        let mut stream = self.stream.borrow_mut();
+        // Closed by us: the pool takes the end of the stream for a reason to drop it.
+        let Some(stream) = stream.as_mut() else { return Poll::Ready(Ok(())) };
+        if probe.is_some_and(|probe| probe.pass_held(buf)) {
+            return Poll::Ready(Ok(()));
+        }
+        let before = buf.filled().len();
+        loop {
+            let polled = Pin::new(&mut *stream).poll_read(cx, buf);
+            let Poll::Ready(result) = &polled else { return polled };
+            let bytes = buf.filled().len() - before;
+            if let Some(probe) = probe {
+                probe.on_read(bytes);
+            }
+            self.totals.update(|totals| totals.bytes_received += bytes as u64);
+            if result.is_err() || !probe.is_some_and(|probe| probe.holds_back(buf, before)) {
+                return polled;
+            }
+        }
+    }
+
     fn close(&self) {
         if self.stream.borrow_mut().take().is_some() {
             self.totals.closed();
@@ -121,29 +152,7 @@ fn closed() -> io::Error {
 impl AsyncRead for Io {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let conn = &self.get_mut().conn;
-        if conn.is_idle() && Probe::with(|probe| probe.refuses_idle()).unwrap_or(false) {
-            return Poll::Ready(Ok(()));
-        }
-        let mut stream = conn.stream.borrow_mut();
-        // Closed by us: the pool takes the end of the stream for a reason to drop it.
-        let Some(stream) = stream.as_mut() else { return Poll::Ready(Ok(())) };
-        if Probe::with(|probe| probe.pass_held(buf)).unwrap_or(false) {
-            return Poll::Ready(Ok(()));
-        }
-        let before = buf.filled().len();
-        loop {
-            let polled = Pin::new(&mut *stream).poll_read(cx, buf);
-            let Poll::Ready(result) = &polled else { return polled };
-            let bytes = buf.filled().len() - before;
-            conn.totals.update(|totals| totals.bytes_received += bytes as u64);
-            let seen = Probe::with(|probe| {
-                probe.on_read(bytes);
-                result.is_ok() && probe.holds_back(buf, before)
-            });
-            if seen != Some(true) {
-                return polled;
-            }
-        }
+        Probe::with(|probe| conn.poll_read(Some(probe), cx, buf)).unwrap_or_else(|| conn.poll_read(None, cx, buf))
     }
 }
 

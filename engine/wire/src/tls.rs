@@ -1,7 +1,7 @@
 //! TLS by rustls: the system's certificate authorities or those of a file, HTTP/1.1 only.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
@@ -36,25 +36,29 @@ pub(crate) fn client_config(options: &TlsOptions) -> Result<Arc<ClientConfig>, W
     Ok(Arc::new(config))
 }
 
-fn roots(options: &TlsOptions) -> Result<RootCertStore, WireError> {
+fn roots(options: &TlsOptions) -> Result<Arc<RootCertStore>, WireError> {
+    let Some(path) = &options.ca_file else { return Ok(Arc::clone(&SYSTEM_ROOTS)) };
     let mut store = RootCertStore::empty();
-    if let Some(path) = &options.ca_file {
-        let certificates = read_pem(path).map_err(|source| WireError::CaFile { path: path.clone(), source })?;
-        let (added, _) = store.add_parsable_certificates(certificates);
-        return if added == 0 { Err(WireError::CaEmpty { path: path.clone() }) } else { Ok(store) };
-    }
+    let certificates = read_pem(path).map_err(|source| WireError::CaFile { path: path.clone(), source })?;
+    let (added, _) = store.add_parsable_certificates(certificates);
+    if added == 0 { Err(WireError::CaEmpty { path: path.clone() }) } else { Ok(Arc::new(store)) }
+}
+
+/// The system's authorities, read once: every transport of the process has them.
+static SYSTEM_ROOTS: LazyLock<Arc<RootCertStore>> = LazyLock::new(|| {
+    let mut store = RootCertStore::empty();
     let named = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
     let system = named.iter().map(PathBuf::as_path).chain(SYSTEM_BUNDLES.iter().map(Path::new));
     for path in system {
         if let Ok(certificates) = read_pem(path)
             && store.add_parsable_certificates(certificates).0 > 0
         {
-            return Ok(store);
+            return Arc::new(store);
         }
     }
     store.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
-    Ok(store)
-}
+    Arc::new(store)
+});
 
 fn read_pem(path: &Path) -> std::io::Result<Vec<CertificateDer<'static>>> {
     let mut reader = std::io::BufReader::new(std::fs::File::open(path)?);
