@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use agentx_corpus::text::{CorpusText, TextPool, foreseen};
+use agentx_corpus::text::{CorpusText, Foreseen, TextPool};
 use agentx_corpus::tokenizer::{Tokenizer, TokenizerError};
 use agentx_corpus::{SessionTemplate, load};
 use agentx_mock::{MockHandle, MockServer};
@@ -114,9 +114,9 @@ pub(crate) struct Prepared {
 }
 
 /// The plan's tokenizer: prompts are known, so most of the file can wait until there is an answer to be counted.
-fn tokenizer_of(plan: &ResolvedPlan) -> Result<Tokenizer, TokenizerError> {
+fn tokenizer_of(plan: &ResolvedPlan, texts: &Foreseen) -> Result<Tokenizer, TokenizerError> {
     let (source, revision) = (&plan.tokenizer.source, Some(plan.tokenizer.revision.as_str()));
-    Tokenizer::load_for(source, revision, || foreseen(plan.sampling.seed))
+    Tokenizer::load_for(source, revision, || texts.cover())
 }
 
 impl Prepared {
@@ -147,9 +147,10 @@ impl Prepared {
             );
         }
         let source = CorpusSource::of_plan(plan)?;
+        let texts = Foreseen::new(plan.sampling.seed);
         // The tokenizer is one thread's work, and for few traces the longer one.
         let (corpus, tokenizer) = std::thread::scope(|scope| {
-            let tokenizer = scope.spawn(|| tokenizer_of(plan));
+            let tokenizer = scope.spawn(|| tokenizer_of(plan, &texts));
             (load(&source.paths, &settings::corpus(plan)), tokenizer.join())
         });
         let corpus = corpus.map_err(Failure::of)?;
@@ -164,7 +165,7 @@ impl Prepared {
         };
         let templates: Arc<[Arc<SessionTemplate>]> = corpus.templates.into_iter().map(Arc::new).collect();
         let tokenizer = tokenizer.unwrap_or_else(|panic| std::panic::resume_unwind(panic)).map_err(Failure::of)?;
-        let pool = TextPool::build_kind(&tokenizer, plan.sampling.seed, settings::text_kind(plan));
+        let pool = TextPool::build_foreseen(&tokenizer, texts, settings::text_kind(plan));
         let text = Arc::new(settings::templated(plan, CorpusText::new(templates.iter().cloned(), pool))?);
         for line in settings::text_warnings(&text) {
             tracing::warn!("{line}");

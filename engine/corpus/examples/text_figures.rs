@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
-use agentx_corpus::text::{CorpusText, TextPool, foreseen};
+use agentx_corpus::text::{CorpusText, Foreseen, TextKind, TextPool};
 use agentx_corpus::tokenizer::Tokenizer;
 use agentx_corpus::{ContextEdit, Conversation, ConversationKind, Role, Run, Segment, SessionTemplate, Turn};
 use agentx_types::{
@@ -29,10 +29,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let source = env::args().nth(1).unwrap_or_else(|| "builtin".to_owned());
     let shown: usize = env::args().nth(2).map_or(Ok(3_000), |characters| characters.parse())?;
     let start = Instant::now();
-    let tokenizer = Tokenizer::load_for(&source, None, || foreseen(1))?;
+    let texts = Foreseen::new(1);
+    let tokenizer = Tokenizer::load_for(&source, None, || texts.cover())?;
     println!("tokenizer loaded in {:?}", start.elapsed());
     let start = Instant::now();
-    let pool = TextPool::build(&tokenizer, 1);
+    let pool = TextPool::build_foreseen(&tokenizer, texts, TextKind::Coding);
     println!("pool built in {:?}: {}", start.elapsed(), pool.report());
     println!("part of the tokenizer was enough: {}", tokenizer.is_in_part());
     println!("{:#?}", pool.report());

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use agentx_types::TokenCounter;
 use rayon::prelude::*;
 
-use super::candidates;
+use super::candidates::{self, Candidate};
 use super::composer::{Composer, TraceKeys};
-use super::edges::{drop_by_orders, drop_by_pairs, drop_by_vocabulary};
+use super::edges::{Trial, drop_by_orders, drop_by_pairs, drop_by_vocabulary};
+use super::foreseen::Foreseen;
 use super::heads::HeadForm;
 use super::measure::{Meter, Origin, Unit};
 use super::mix::{Draws, combine};
@@ -145,6 +146,12 @@ impl TextPool {
 
     /// Builds and proves the pool. Depends on the tokenizer, the seed and the kind alone.
     pub fn build_kind(tokenizer: &Tokenizer, seed: u64, kind: TextKind) -> Self {
+        Self::build_foreseen(tokenizer, Foreseen::new(seed), kind)
+    }
+
+    /// The same with texts that may have been made already, while the tokenizer was read.
+    pub fn build_foreseen(tokenizer: &Tokenizer, texts: Foreseen, kind: TextKind) -> Self {
+        let seed = texts.seed();
         let meter = Meter::new(tokenizer);
         let vocabulary = Vocabulary::embedded();
         let mut list = one_token_words(&meter, &vocabulary);
@@ -154,7 +161,7 @@ impl TextPool {
             let report = TextReport { exactness: Exactness::WordsOnly, ..TextReport::new(kind) };
             return Self { composer, tokenizer: tokenizer.clone(), report }.counted();
         }
-        let lines = lines(&meter, &vocabulary, &list, seed, kind);
+        let lines = lines(&meter, texts.into_candidates(), &list, seed, kind);
         let (composer, report) = match lines {
             Ok(built) => built,
             Err((reason, mut report)) => {
@@ -209,7 +216,7 @@ fn one_token_words(meter: &Meter<'_>, vocabulary: &Vocabulary) -> Vec<&'static s
 /// The normal form; or why not, with what was found until then.
 fn lines(
     meter: &Meter<'_>,
-    vocabulary: &Vocabulary,
+    candidates: Vec<Candidate>,
     words: &[&'static str],
     seed: u64,
     kind: TextKind,
@@ -226,17 +233,17 @@ fn lines(
         );
         return Err((reason, report));
     }
-    let candidates = candidates::make(vocabulary, combine(seed, USE_PIECES));
     let made = candidates.len();
     let mut units = meter.pieces(candidates, false);
     let (mut heads, samples) =
         meter.heads(words, |form| head_words(form, words.len()), combine(seed, USE_HEADS), false);
     units.extend(samples);
     drop_by_vocabulary(meter, &mut units);
-    let edges = drop_by_pairs(meter, &mut units);
+    let trial = Trial::new(meter);
+    let edges = drop_by_pairs(&trial, &mut units);
     report.edge_pairs = edges.pairs;
     report.bad_pairs = edges.bad_pairs;
-    report.seams = drop_by_orders(meter, &mut units, combine(seed, USE_ORDERS));
+    report.seams = drop_by_orders(&trial, &mut units, combine(seed, USE_ORDERS));
     report.dropped = made - units.iter().filter(|unit| matches!(unit.origin, Origin::Piece(_))).count();
     heads.retain(|head| units.iter().any(|unit| unit.origin == Origin::Head(head.template)));
     let mut pool = Pool::new(&units, words, &line_starts, heads);

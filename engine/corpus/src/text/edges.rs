@@ -50,12 +50,11 @@ pub(super) fn drop_by_vocabulary(meter: &Meter<'_>, units: &mut Vec<Unit>) {
 
 /// Every kind of end against every kind of start: the last three characters before each first one, and the last two
 /// before each first two. Kinds whose pairs fail are dropped with all their units, until none fails.
-pub(super) fn drop_by_pairs(meter: &Meter<'_>, units: &mut Vec<Unit>) -> EdgeCounts {
+pub(super) fn drop_by_pairs(trial: &Trial<'_>, units: &mut Vec<Unit>) -> EdgeCounts {
     let mut counts = EdgeCounts::default();
-    let trial = Trial::new(meter, units);
     for round in 1.. {
         let texts = all_seams(units);
-        let bad: Vec<(usize, usize)> = texts.par_iter().flat_map_iter(|text| bad_seams(&trial, units, text)).collect();
+        let bad: Vec<(usize, usize)> = texts.par_iter().flat_map_iter(|text| bad_seams(trial, units, text)).collect();
         counts.pairs += texts.iter().map(|text| text.len() - 1).sum::<usize>();
         counts.bad_pairs += bad.len();
         if bad.is_empty() {
@@ -189,9 +188,8 @@ fn bad_seams(trial: &Trial<'_>, units: &[Unit], row: &[usize]) -> Vec<(usize, us
 
 /// All units in random orders; where a text does not add up, the pairs that spoil it are found by halving and dropped.
 /// Returns the number of seams tried.
-pub(super) fn drop_by_orders(meter: &Meter<'_>, units: &mut Vec<Unit>, key: u64) -> usize {
+pub(super) fn drop_by_orders(trial: &Trial<'_>, units: &mut Vec<Unit>, key: u64) -> usize {
     let mut draws = Draws::new(key);
-    let trial = Trial::new(meter, units);
     let mut seams = 0;
     for _ in 0..ORDERS {
         let mut order: Vec<usize> = (0..units.len()).collect();
@@ -200,7 +198,7 @@ pub(super) fn drop_by_orders(meter: &Meter<'_>, units: &mut Vec<Unit>, key: u64)
         }
         seams += order.len();
         let bad: BTreeSet<usize> =
-            order.par_chunks(PIECES_PER_TEXT).flat_map_iter(|sequence| spoilers(&trial, units, sequence)).collect();
+            order.par_chunks(PIECES_PER_TEXT).flat_map_iter(|sequence| spoilers(trial, units, sequence)).collect();
         if !bad.is_empty() {
             let texts: BTreeSet<String> = bad.iter().map(|&index| units[index].text.clone()).collect();
             drop_units(units, |unit| texts.contains(&unit.text));
@@ -225,15 +223,15 @@ fn spoilers(trial: &Trial<'_>, units: &[Unit], sequence: &[usize]) -> Vec<usize>
 }
 
 /// Tries rows of units.
-struct Trial<'a> {
+pub(super) struct Trial<'a> {
     encoder: LineEncoder<'a>,
     anchor: &'a [u32],
 }
 
 impl<'a> Trial<'a> {
-    fn new(meter: &'a Meter<'a>, units: &[Unit]) -> Self {
-        let lines = units.iter().map(|unit| &*unit.text).chain([ANCHOR]);
-        Self { encoder: meter.tokenizer().for_lines(lines), anchor: meter.anchor() }
+    /// For units that `meter` measured.
+    pub(super) fn new(meter: &'a Meter<'a>) -> Self {
+        Self { encoder: meter.tokenizer().for_known_lines(), anchor: meter.anchor() }
     }
 
     /// Whether the ids of the units in a row, behind a line, are the ids of each.
@@ -335,7 +333,7 @@ mod tests {
         let tokenizer = builtin();
         let meter = Meter::new(&tokenizer);
         let mut units = planted(&meter);
-        let counts = drop_by_pairs(&meter, &mut units);
+        let counts = drop_by_pairs(&Trial::new(&meter), &mut units);
         assert!(counts.bad_pairs > 0 && counts.pairs > 100, "{counts:?}");
         let left = texts(&units);
         assert!(left.contains(&"return;\n") && left.contains(&"}\n"), "{left:?}");
@@ -374,10 +372,10 @@ mod tests {
         let tokenizer = builtin();
         let meter = Meter::new(&tokenizer);
         let mut units: Vec<Unit> = (0..500).map(|n| unit(&meter, &format!("row {n}\n"))).collect();
-        assert_eq!(drop_by_orders(&meter, &mut units, 1), 2_000);
+        assert_eq!(drop_by_orders(&Trial::new(&meter), &mut units, 1), 2_000);
         assert_eq!(units.len(), 500);
         units.push(unit(&meter, "    indented\n"));
-        drop_by_orders(&meter, &mut units, 1);
+        drop_by_orders(&Trial::new(&meter), &mut units, 1);
         assert!(units.len() >= 490 && !texts(&units).contains(&"    indented\n"), "{}", units.len());
     }
 

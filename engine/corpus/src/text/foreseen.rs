@@ -1,38 +1,69 @@
 //! Which texts a run may encode, before any tokenizer is there.
 
-use super::candidates;
+use std::sync::OnceLock;
+
+use super::build::USE_PIECES;
+use super::candidates::{self, Candidate};
 use super::heads::HEADS;
-use super::measure::{ANCHOR, WORD_CONTEXTS};
+use super::measure::{ANCHOR, PLAIN_WORD, WORD_CONTEXTS};
 use super::mix::combine;
 use super::vocabulary::Vocabulary;
 use super::words;
 use crate::tokenizer::Cover;
 
-/// All text that prompts made with `seed` may hold, and what is tried to prove it: enough for
-/// [`Tokenizer::load_for`](crate::tokenizer::Tokenizer::load_for) to read no more.
-pub fn foreseen(seed: u64) -> Cover {
-    let vocabulary = Vocabulary::embedded();
-    let mut cover = Cover::new();
-    for piece in candidates::make(&vocabulary, combine(seed, super::build::USE_PIECES)) {
-        cover.add(&piece.text);
+/// All text that prompts made with a seed may hold, and what is tried to prove it.
+#[derive(Debug)]
+pub struct Foreseen {
+    seed: u64,
+    /// Made where they are needed first.
+    candidates: OnceLock<Vec<Candidate>>,
+}
+
+impl Foreseen {
+    /// The texts of `seed`; nothing is made yet.
+    pub fn new(seed: u64) -> Self {
+        Self { seed, candidates: OnceLock::new() }
     }
-    for text in WORD_CONTEXTS.iter().flat_map(|&(left, right)| [left, right]).chain([ANCHOR]) {
-        cover.add(text);
+
+    pub(super) fn seed(&self) -> u64 {
+        self.seed
     }
-    let mut behind_words: Vec<&str> = WORD_CONTEXTS.iter().map(|&(_, right)| right).collect();
-    for head in &HEADS {
-        cover.add(&head.fill([]));
-        behind_words.extend([head.separator, head.end]);
+
+    fn make(seed: u64) -> Vec<Candidate> {
+        candidates::make(&Vocabulary::embedded(), combine(seed, USE_PIECES))
     }
-    behind_words.sort_unstable();
-    behind_words.dedup();
-    for word in words::tiers(&vocabulary).concat() {
-        for behind in &behind_words {
-            cover.add(&[word, behind].concat());
+
+    /// Pieces before any tokenizer has seen them.
+    pub(super) fn into_candidates(self) -> Vec<Candidate> {
+        self.candidates.into_inner().unwrap_or_else(|| Self::make(self.seed))
+    }
+
+    /// What [`Tokenizer::load_for`](crate::tokenizer::Tokenizer::load_for) has to read. Words that are tried only when
+    /// others do not suffice are left out, and a fifth of a large tokenizer with them: it has enough of the others.
+    pub fn cover(&self) -> Cover {
+        let mut cover = Cover::new();
+        for piece in self.candidates.get_or_init(|| Self::make(self.seed)) {
+            cover.add(&piece.text);
         }
+        for text in WORD_CONTEXTS.iter().flat_map(|&(left, right)| [left, right]).chain([ANCHOR]) {
+            cover.add(text);
+        }
+        let mut behind_words: Vec<&str> = WORD_CONTEXTS.iter().map(|&(_, right)| right).collect();
+        for head in &HEADS {
+            cover.add(&head.fill([]));
+            behind_words.extend([head.separator, head.end]);
+        }
+        behind_words.sort_unstable();
+        behind_words.dedup();
+        let [nouns, others, _] = words::tiers(&Vocabulary::embedded());
+        for word in [nouns, others, vec![PLAIN_WORD]].concat() {
+            for behind in &behind_words {
+                cover.add(&[word, behind].concat());
+            }
+        }
+        add_markers(&mut cover);
+        cover
     }
-    add_markers(&mut cover);
-    cover
 }
 
 /// Cache-bust markers: `[rid:`, 12 hexadecimal digits, `]`.
@@ -69,14 +100,19 @@ mod tests {
         (json, text.input_tokens(at(0, 0), Some(&marker)))
     }
 
+    fn builtin_for(cover: impl FnOnce() -> Cover + Send) -> Tokenizer {
+        Tokenizer::part_of("builtin", cover).unwrap()
+    }
+
     /// Another tokenizer than the built-in one is tried when `AGENTX_TEST_TOKENIZER` names it.
     #[test]
     fn a_part_of_the_tokenizer_makes_the_same_text_and_suffices() {
         let source = std::env::var("AGENTX_TEST_TOKENIZER").unwrap_or_else(|_| "builtin".into());
         let whole = Tokenizer::load(&source, None).unwrap();
         for (seed, kind) in [(1, TextKind::Coding), (2, TextKind::Sonnet), (3, TextKind::Random)] {
-            let part = Tokenizer::load_for(&source, None, || foreseen(seed)).unwrap();
-            let pools = [&part, &whole].map(|tokenizer| TextPool::build_kind(tokenizer, seed, kind));
+            let texts = Foreseen::new(seed);
+            let part = Tokenizer::part_of(&source, || texts.cover()).unwrap();
+            let pools = [TextPool::build_foreseen(&part, texts, kind), TextPool::build_kind(&whole, seed, kind)];
             assert_eq!(pools[0].report(), pools[1].report());
             for target in [MarkerTarget::FirstTurnPrefix, MarkerTarget::SystemSuffix] {
                 assert_eq!(prompt(&pools[0], target), prompt(&pools[1], target), "{kind:?}");
@@ -87,7 +123,7 @@ mod tests {
 
     #[test]
     fn other_text_is_encoded_with_the_whole() {
-        let part = Tokenizer::load_for("builtin", None, || foreseen(1)).unwrap();
+        let part = builtin_for(|| Foreseen::new(1).cover());
         let whole = builtin();
         for text in ["naïve ✓ Zürich 中文", "qzxvqk jjjq"] {
             assert_eq!(part.encode(text), whole.encode(text), "{text}");
@@ -105,7 +141,7 @@ mod tests {
         ) {
             static BOTH: OnceLock<[Tokenizer; 2]> = OnceLock::new();
             let [part, whole] = BOTH.get_or_init(|| {
-                [Tokenizer::load_for("builtin", None, || foreseen(1)).unwrap(), builtin()]
+                [builtin_for(|| Foreseen::new(1).cover()), builtin()]
             });
             let text = words.join(between);
             let reached = part.part_ids(&text);

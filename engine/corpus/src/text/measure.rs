@@ -14,6 +14,8 @@ pub(super) const ANCHOR: &str = "value = total;\n";
 /// What words are tried between.
 pub(super) const WORD_CONTEXTS: [(&str, &str); 6] =
     [("set x", "\n"), ("row 7", " ="), ("f(a,", "("), ("y =", " )"), ("set x", " the"), ("(a,", ",")];
+/// What a word is compared with.
+pub(super) const PLAIN_WORD: &str = " the";
 /// Fillings of a head that must all have the same count.
 const HEAD_TRIALS: usize = 300;
 /// Of these, how many take part in the checks of edges and orders.
@@ -98,8 +100,8 @@ impl<'a> Meter<'a> {
         let count = |text: &str| self.tokenizer.count(text);
         let cost = |(left, right): (&'static str, &'static str)| {
             let left_tokens = count(left);
-            let with_word = count(&[left, " the"].concat());
-            let right_tokens = count(&[left, " the", right].concat()).saturating_sub(with_word);
+            let with_word = count(&[left, PLAIN_WORD].concat());
+            let right_tokens = count(&[left, PLAIN_WORD, right].concat()).saturating_sub(with_word);
             (left, right, left_tokens, right_tokens)
         };
         let contexts = WORD_CONTEXTS.map(cost);
@@ -118,9 +120,9 @@ impl<'a> Meter<'a> {
         let count = |text: &str| self.tokenizer.count(text);
         let starts_with_one = |word: &&str| {
             count(word) == 1
-                && count(&[word, " the"].concat()) == 2
+                && count(&[word, PLAIN_WORD].concat()) == 2
                 && self.ids(word).is_some_and(|ids| ids.len() == 1)
-                && self.ids(&[word, " the"].concat()).is_some_and(|ids| ids.len() == 2)
+                && self.ids(&[word, PLAIN_WORD].concat()).is_some_and(|ids| ids.len() == 2)
         };
         words.par_iter().copied().filter(starts_with_one).collect()
     }

@@ -36,7 +36,7 @@ mod vocabulary;
 mod words;
 
 pub use build::{Exactness, TextKind, TextPool, TextReport};
-pub use foreseen::foreseen;
+pub use foreseen::Foreseen;
 pub use marker::{Side as MarkerSide, place as place_marker};
 pub use prompt::CorpusText;
 pub use templated::ChatTemplateCost;

@@ -29,6 +29,9 @@ use crate::hub::Hub;
 /// Our own byte-level BPE of 8,192 entries; `assets/train_builtin.py` made it.
 const BUILTIN: &[u8] = include_bytes!("../../assets/builtin-tokenizer.json.gz");
 
+/// Bytes of a tokenizer.json that is read whole sooner than it is known which part will do.
+const WHOLE_BELOW: usize = 1 << 20;
+
 /// What a plan calls it.
 const BUILTIN_NAME: &str = "builtin";
 
@@ -103,6 +106,17 @@ impl Tokenizer {
         cover: impl FnOnce() -> Cover + Send,
     ) -> Result<Self, TokenizerError> {
         let (data, path) = file(source, revision)?;
+        if data.len() < WHOLE_BELOW {
+            Self::from_json(&data, source, &path)
+        } else {
+            Self::from_json_for(&data, source, &path, cover)
+        }
+    }
+
+    /// The part that `cover` needs, of files of any size.
+    #[cfg(test)]
+    pub(crate) fn part_of(source: &str, cover: impl FnOnce() -> Cover + Send) -> Result<Self, TokenizerError> {
+        let (data, path) = file(source, None)?;
         Self::from_json_for(&data, source, &path, cover)
     }
 
@@ -222,10 +236,10 @@ impl Tokenizer {
         self.part_for(text).map(|part| part.encode(text))
     }
 
-    /// For texts made of whole `lines` alone, which are looked at here, once.
-    pub(crate) fn for_lines<'a>(&self, mut lines: impl Iterator<Item = &'a str>) -> LineEncoder<'_> {
-        let part = self.inner.part.as_ref().filter(|part| lines.all(|line| part.cover.holds(line)));
-        LineEncoder { tokenizer: self, part }
+    /// For texts made of whole lines, each of which was encoded before: if the part did for all that came so far, it does
+    /// for them, and they are not looked at again.
+    pub(crate) fn for_known_lines(&self) -> LineEncoder<'_> {
+        LineEncoder { tokenizer: self, part: self.inner.part.as_ref().filter(|_| self.is_in_part()) }
     }
 
     /// The text of `ids`; bytes that are not UTF-8 become U+FFFD.
@@ -247,7 +261,7 @@ impl Tokenizer {
     }
 }
 
-/// Encodes texts made of lines that are known.
+/// Encodes texts made of known lines.
 #[derive(Clone, Copy)]
 pub(crate) struct LineEncoder<'a> {
     tokenizer: &'a Tokenizer,
@@ -257,7 +271,7 @@ pub(crate) struct LineEncoder<'a> {
 impl LineEncoder<'_> {
     /// The token ids of `text`, which is made of those lines.
     pub(crate) fn encode(&self, text: &str) -> Vec<u32> {
-        debug_assert!(self.part.is_none_or(|part| part.cover.holds(text)), "not made of the lines that were told");
+        debug_assert!(self.part.is_none_or(|part| part.cover.holds(text)), "not made of known lines");
         self.part.map_or_else(|| self.tokenizer.encode(text), |part| part.encode(text))
     }
 }
@@ -382,7 +396,7 @@ mod tests {
         fs::write(file.path(), &data).unwrap();
         let source = file.path().to_str().unwrap();
 
-        let load = || Tokenizer::load_for(source, None, Cover::new).unwrap();
+        let load = || Tokenizer::part_of(source, Cover::new).unwrap();
         let tokenizer = load();
         assert_eq!(tokenizer.encode("if x"), Tokenizer::builtin().unwrap().encode("if x"));
         assert!(tokenizer.trouble().is_none());
