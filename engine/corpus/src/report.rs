@@ -165,7 +165,7 @@ impl LoadReport {
         if !self.ignored_keys.is_empty() {
             tracing::warn!(keys = ?self.ignored_keys, "keys outside the schema were ignored");
         }
-        let largest_s = self.largest_delay_ms / 1000.0;
+        let largest_s = self.largest_delay_ms.round() / 1000.0;
         if options.delay_cap_seconds.is_some() {
             tracing::info!(capped = self.delays_capped, largest_s, "delays were capped");
         } else if self.delays_over_60s > 0 {
