@@ -368,6 +368,8 @@ mod tests {
             2 => Just(r#"{"content":"","reasoning":"@"}"#),
             1 => Just(r#"{"reasoning_content":"@","reasoning":"@"}"#),
             1 => Just(r#"{"content":"@","tool_calls":[{"function":{"arguments":"@"}}]}"#),
+            2 => Just(r#"{"content":"@","tool_calls":[{"function":{"arguments":"x"}}]}"#),
+            2 => Just(r#"{"reasoning":"@","function_call":{"name":"x"}}"#),
             1 => Just(r#"{"content":["@"],"tool_calls":[]}"#),
             1 => Just(r#"{"content":"@","refusal":"@"}"#),
         ];
