@@ -39,7 +39,8 @@ impl Foreseen {
     }
 
     /// What [`Tokenizer::load_for`](crate::tokenizer::Tokenizer::load_for) has to read. Words that are tried only when
-    /// others do not suffice are left out, and a fifth of a large tokenizer with them: it has enough of the others.
+    /// others do not suffice are left out, and with them a fifth of what would be kept of a large tokenizer: it has enough
+    /// of the others.
     pub fn cover(&self) -> Cover {
         let mut cover = Cover::new();
         for piece in self.candidates.get_or_init(|| Self::make(self.seed)) {
@@ -100,8 +101,19 @@ mod tests {
         (json, text.input_tokens(at(0, 0), Some(&marker)))
     }
 
-    fn builtin_for(cover: impl FnOnce() -> Cover + Send) -> Tokenizer {
-        Tokenizer::part_of("builtin", cover).unwrap()
+    fn builtin_in_part() -> Tokenizer {
+        Tokenizer::part_of("builtin", || Foreseen::new(1).cover()).unwrap()
+    }
+
+    #[test]
+    fn a_part_that_does_not_suffice_changes_nothing() {
+        let part = Tokenizer::part_of("builtin", Cover::new).unwrap();
+        assert!(part.is_in_part());
+        let pools = [&part, &builtin()].map(|tokenizer| TextPool::build(tokenizer, 1));
+        assert_eq!(pools[0].report(), pools[1].report());
+        let target = MarkerTarget::FirstTurnPrefix;
+        assert_eq!(prompt(&pools[0], target), prompt(&pools[1], target));
+        assert!(!part.is_in_part());
     }
 
     /// Another tokenizer than the built-in one is tried when `AGENTX_TEST_TOKENIZER` names it.
@@ -123,7 +135,7 @@ mod tests {
 
     #[test]
     fn other_text_is_encoded_with_the_whole() {
-        let part = builtin_for(|| Foreseen::new(1).cover());
+        let part = builtin_in_part();
         let whole = builtin();
         for text in ["naïve ✓ Zürich 中文", "qzxvqk jjjq"] {
             assert_eq!(part.encode(text), whole.encode(text), "{text}");
@@ -141,7 +153,7 @@ mod tests {
         ) {
             static BOTH: OnceLock<[Tokenizer; 2]> = OnceLock::new();
             let [part, whole] = BOTH.get_or_init(|| {
-                [builtin_for(|| Foreseen::new(1).cover()), builtin()]
+                [builtin_in_part(), builtin()]
             });
             let text = words.join(between);
             let reached = part.part_ids(&text);

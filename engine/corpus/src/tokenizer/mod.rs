@@ -375,6 +375,19 @@ mod tests {
     }
 
     #[test]
+    fn small_files_are_read_whole_and_large_ones_in_part() {
+        let small = Tokenizer::load_for("builtin", None, Cover::new).unwrap();
+        assert!(!small.is_in_part());
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let mut data = builtin_file().unwrap();
+        data.resize(WHOLE_BELOW, b' ');
+        fs::write(file.path(), &data).unwrap();
+        let large = Tokenizer::load_for(file.path().to_str().unwrap(), None, Cover::new).unwrap();
+        assert!(large.is_in_part());
+        assert_eq!(large.encode("if x"), small.encode("if x"));
+    }
+
+    #[test]
     fn every_entry_is_visited() {
         let tokenizer = Tokenizer::load("builtin", None).unwrap();
         let mut seen = Vec::new();
